@@ -325,7 +325,7 @@ class Holder(Thread):
         super().__init__(daemon=True)
         self.server, self.hold_s, self.over = server, hold_s, Event()
         self.results = results
-        self.held: dict[str, float] = {}
+        self.hold_times: dict[str, float] = {}
 
     def run(self) -> None:
         stop_at = "results" if self.results else "calls"
@@ -342,21 +342,21 @@ class Holder(Thread):
                         self._decide_result(f"{place}/calls/{call['id']}", call)
 
     def _decide_result(self, place: str, call: Mapping[str, Any]) -> None:
-        since = self.held.setdefault(place, time.monotonic())
+        since = self.hold_times.setdefault(place, time.monotonic())
         text = "".join(piece["text"] for piece in call["real"]["content"])
         edits = "colour" in text
         if edits and time.monotonic() < since + self.hold_s:
             return
         more = {"text": text.replace("colour", EDITED)} if edits else {}
         self.server.ask("POST", f"{place}/result", {"digest": call["digest"], **more})
-        self._told(f"the result of {call['name']}", since, edits)
+        self._report(f"the result of {call['name']}", since, edits)
 
-    def _told(self, name: str, since: float, edits: bool) -> None:
+    def _report(self, name: str, since: float, edits: bool) -> None:
         took = time.monotonic() - since
         print(f"  {name} held {took:.0f} s" + (", then edited" if edits else ""), flush=True)
 
     def _decide(self, place: str, call: Mapping[str, Any]) -> None:
-        since = self.held.setdefault(place, time.monotonic())
+        since = self.hold_times.setdefault(place, time.monotonic())
         edits = "color" in call["arguments_raw"]
         if edits and time.monotonic() < since + self.hold_s:
             return
@@ -365,7 +365,7 @@ class Holder(Thread):
             arguments = json.loads(call["arguments_raw"].replace("color", EDITED))
             decision["arguments"] = arguments
         self.server.ask("POST", f"{place}/decision", decision)
-        self._told(call["name"], since, edits)
+        self._report(call["name"], since, edits)
 
 
 @dataclass(frozen=True)
@@ -414,7 +414,7 @@ def tried_resumed(agent: Agent, binaries: Path) -> bool:
             name = f"{agent.name}, {'resumed' if resumed else 'first run'}"
             right = bench.work.run(name, command, bench.environ, text, 1) and right
             calls = [call for call in _calls(bench.server) if call[1] not in known_ids]
-            passed = [name for place, _, name in calls if place not in holder.held]
+            passed = [name for place, _, name in calls if place not in holder.hold_times]
             known_ids |= {id_ for _, id_, _ in calls}
             print(f"  calls: {len(calls)}, not held: {', '.join(passed) or 'none'}", flush=True)
             right = right and not passed and (not works or len(calls) >= 2)
@@ -456,9 +456,9 @@ def tried_through_a_tap(
         bodies = list(_bodies(server, sessions))
         others = [f"{other['method']} {other['path']}" for other in tap["other_requests"]]
         ended = "revoked" if tap["revoked_ms"] is not None else "NOT REVOKED"
-        whole = sum(body.get("stream") is False for body in bodies)
+        unstreamed_count = sum(body.get("stream") is False for body in bodies)
         print(f"  tap {ended}; {tap['requests']} requests, of no conversation: {others or 'none'}")
-        print(f"  requests with stream: false: {whole} of {len(bodies)}")
+        print(f"  requests with stream: false: {unstreamed_count} of {len(bodies)}")
         for session in sessions:
             calls = ", ".join(f"{call['name']} {call['status']}" for call in session["calls"])
             output = f"{session['state']}, {session['turns']} turns; calls: {calls or 'none'}"
@@ -494,7 +494,7 @@ def main(arguments: Sequence[str]) -> int:
         print(__doc__)
         return 2
     binaries, names = Path(words[0]).resolve() / ".bin", words[1:]
-    wrong = 0
+    wrong_count = 0
     for agent in AGENTS:
         program = binaries / agent.program
         if names and agent.name not in names:
@@ -511,8 +511,8 @@ def main(arguments: Sequence[str]) -> int:
             done = tried_through_a_tap(agent, binaries, hold_s, results=results)
         else:
             done = tried(agent, program)
-        wrong += not done
-    return 1 if wrong else 0
+        wrong_count += not done
+    return 1 if wrong_count else 0
 
 
 if __name__ == "__main__":

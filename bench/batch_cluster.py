@@ -174,7 +174,7 @@ class Told:
     seconds: float
 
     @property
-    def ended(self) -> Line:
+    def last_line(self) -> Line:
         return self.lines[-1]
 
     def outcomes(self) -> Counter[str]:
@@ -226,11 +226,11 @@ def judged(name: str, at: Place, output: Told, runs: int, most_unknown: int) -> 
         f" {outcomes['unknown']} unknown (at most {most_unknown});"
         f" {sum(counts.values())} asked for, {len(twice)} of them twice; {output.seconds:.0f} s"
     )
-    wrong = [f"{name}: made twice: {', '.join(twice[:9])}"] if twice else []
-    wrong += [f"{name}: rows are missing"] if sum(outcomes.values()) != runs else []
-    wrong += [f"{name}: too many unknown"] if outcomes["unknown"] > most_unknown else []
+    failures = [f"{name}: made twice: {', '.join(twice[:9])}"] if twice else []
+    failures += [f"{name}: rows are missing"] if sum(outcomes.values()) != runs else []
+    failures += [f"{name}: too many unknown"] if outcomes["unknown"] > most_unknown else []
     others = set(outcomes) - {"passed", "unknown"}
-    return wrong + ([f"{name}: {', '.join(others)}"] if others else [])
+    return failures + ([f"{name}: {', '.join(others)}"] if others else [])
 
 
 def kill(runs: int, *, nanny: bool = False) -> list[str]:
@@ -254,14 +254,14 @@ def kill(runs: int, *, nanny: bool = False) -> list[str]:
 def children(pid: int) -> list[int]:
     """The worker below a nanny: of its children the one that was spawned."""
     below = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    matches = [
+    child_pids = [
         int(child)
         for some in below
         for child in some
         if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
     ]
-    assert matches, "the nanny has no worker"
-    return matches
+    assert child_pids, "the nanny has no worker"
+    return child_pids
 
 
 def stall(runs: int, ttl_s: float = 0.0) -> list[str]:
@@ -296,20 +296,20 @@ def equal() -> list[str]:
             batch(at, "builtin", "--db", db, "--seed", "7", *words)
             for db, words in (("here.db", ()), ("there.db", ("--engine", "local:2")))
         )
-        item, other = (without_times(output.ended) for output in (here, there))
+        item, other = (without_times(output.last_line) for output in (here, there))
         runs = [
             sorted(json.dumps(without_times(line)) for line in output.lines[1:-1])
             for output in (here, there)
         ]
         print(
-            f"equal  {here.ended['runs']} runs of the built-in suite: the report is"
+            f"equal  {here.last_line['runs']} runs of the built-in suite: the report is"
             f" {'equal' if item == other else 'ANOTHER'}, the runs are"
             f" {'equal' if runs[0] == runs[1] else 'OTHERS'}"
         )
-        wrong = differences(item, other)
+        failures = differences(item, other)
         for ours, theirs in zip(*runs, strict=True):
-            wrong += differences(json.loads(ours), json.loads(theirs))
-        return [f"equal: {each}" for each in wrong]
+            failures += differences(json.loads(ours), json.loads(theirs))
+        return [f"equal: {each}" for each in failures]
 
 
 def differences(item: Any, other: Any, at: str = "") -> list[str]:
@@ -358,7 +358,7 @@ def main(words: Sequence[str] | None = None) -> int:
     names = ("kill", "nanny", "stall", "equal", "rate")
     parser.add_argument("--only", choices=names, nargs="+", default=names)
     arguments = parser.parse_args(words)
-    runs, wrong = arguments.runs, list[str]()
+    runs, failures = arguments.runs, list[str]()
     ways: dict[str, list[Callable[[], list[str]]]] = {
         "kill": [lambda: kill(runs)],
         "nanny": [lambda: kill(runs, nanny=True)],
@@ -369,11 +369,11 @@ def main(words: Sequence[str] | None = None) -> int:
     for name in names:
         if name in arguments.only:
             for way in ways[name]:
-                wrong += way()
+                failures += way()
                 sys.stdout.flush()
-    for sentence in wrong:
+    for sentence in failures:
         print(f"wrong: {sentence}")
-    return 1 if wrong else 0
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def counting(app: ASGIApp) -> ASGIApp:
     """`app`, of which `COUNTS` says how often each case was asked for its first answer."""
     counts: Counter[str] = Counter()
 
-    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+    async def count_requests(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == COUNTS:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             body = json.dumps(counts).encode()
@@ -103,16 +103,16 @@ def counting(app: ASGIApp) -> ASGIApp:
                     counts[case[1].decode()] += 1
             return message
 
-        async def sent(message: Message) -> None:
+        async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.body":  # the price as some providers say it
                 usage = b'"output_tokens":'
                 priced = b'"cost":%g,%s' % (CENT, usage)
                 message = {**message, "body": message.get("body", b"").replace(usage, priced)}
             await send(message)
 
-        await app(scope, received, sent)
+        await app(scope, received, send_counted)
 
-    return counted
+    return count_requests
 
 
 async def serve_counting() -> None:
@@ -134,7 +134,7 @@ class Made:
     seconds: float = 0.0
 
     @property
-    def ended(self) -> dict[str, Any]:
+    def last_line(self) -> dict[str, Any]:
         return self.lines[-1]
 
 
@@ -232,17 +232,19 @@ def rate(runs: int) -> list[str]:
             f" {1000 * there / runs:.1f} ms at the simulator;"
             f" memory {early:.0f} MB after {runs // 5}, {late:.0f} MB after {runs}"
         )
-        wrong = [] if result.ended["passed"] == runs else [f"{result.ended['passed']} passed"]
-        wrong += [f"memory grew to {late / early:.2f}"] if late > MOST_GROWTH * early else []
-        return wrong
+        failures = (
+            [] if result.last_line["passed"] == runs else [f"{result.last_line['passed']} passed"]
+        )
+        failures += [f"memory grew to {late / early:.2f}"] if late > MOST_GROWTH * early else []
+        return failures
 
 
 def kill(runs: int) -> list[str]:
     with place(runs) as (at, _):
         first = at.make(kill_after=runs // 3)
-        asked = at.counts()
+        prompt_counts = at.counts()
         second = at.make("--resume")
-        counts, unknown = at.counts(), second.ended["unknown"]
+        counts, unknown = at.counts(), second.last_line["unknown"]
         twice = [case for case, count in counts.items() if count > 1]
         ends = Counter(
             line["key"]["case"]
@@ -250,26 +252,27 @@ def kill(runs: int) -> list[str]:
             if line["kind"] == "run_ended" and line["outcome"] != "unknown"
         )
         print(
-            f"kill   after {runs // 3} runs that were told ({sum(asked.values())} asked for);"
-            f" resumed: {second.ended['passed']} passed, {unknown} unknown,"
+            f"kill   after {runs // 3} runs that were told ({sum(prompt_counts.values())} asked "
+            "for);"
+            f" resumed: {second.last_line['passed']} passed, {unknown} unknown,"
             f" {len(twice)} asked for twice, {len(counts)} of {runs} asked for in all"
         )
-        wrong = [f"made twice: {', '.join(twice[:9])}"] if len(twice) > AT_ONCE else []
-        wrong += [f"{unknown} are unknown"] if unknown else []
-        wrong += ["a run ended twice"] if any(count > 1 for count in ends.values()) else []
-        missing = runs - second.ended["passed"] - unknown
-        return wrong + ([f"{missing} runs have no end"] if missing else [])
+        failures = [f"made twice: {', '.join(twice[:9])}"] if len(twice) > AT_ONCE else []
+        failures += [f"{unknown} are unknown"] if unknown else []
+        failures += ["a run ended twice"] if any(count > 1 for count in ends.values()) else []
+        missing = runs - second.last_line["passed"] - unknown
+        return failures + ([f"{missing} runs have no end"] if missing else [])
 
 
 def money(runs: int) -> list[str]:
     with place(runs) as (at, _):
         limit = round(runs // 4 * 2 * CENT, 2)  # two answers a run
         result = at.make("--max-cost", str(limit))
-        spent, ended = result.ended["cost"], result.ended["runs"]
+        spent, ended = result.last_line["cost"], result.last_line["runs"]
         beyond = max(0.0, spent - limit) / (2 * CENT)
         print(
             f"money  limit ${limit:.2f}: ${spent:.2f} spent by {ended} runs, {beyond:.0f} runs"
-            f" beyond it ({AT_ONCE} at once); {result.ended['why']}"
+            f" beyond it ({AT_ONCE} at once); {result.last_line['why']}"
         )
         return ["more was spent than was under way"] if beyond > AT_ONCE else []
 
@@ -292,11 +295,11 @@ class Watched:
 
 async def watch(page: httpx.AsyncClient, batch_id: str, stop_at: int) -> Watched:
     """Look at the page until nothing more will come; Stop is clicked after `stop_at` runs."""
-    watched, asked = Watched(), f"/batches/{batch_id}"
+    watched, batch_path = Watched(), f"/batches/{batch_id}"
     async with asyncio.timeout(WATCH_S):
-        while asked:
+        while batch_path:
             began = time.monotonic()
-            answer = (await page.get(asked)).raise_for_status()
+            answer = (await page.get(batch_path)).raise_for_status()
             watched.answered_s.append(time.monotonic() - began)
             if answer.status_code == 200:
                 done = OF_RUNS.search(answer.text)
@@ -304,7 +307,7 @@ async def watch(page: httpx.AsyncClient, batch_id: str, stop_at: int) -> Watched
                 watched.shown.append((time.monotonic(), int(done[1].replace(",", ""))))
                 watched.sizes.append(len(answer.content))
                 again = AGAIN.search(answer.text)
-                asked = html.unescape(again[1]) if again else ""
+                batch_path = html.unescape(again[1]) if again else ""
                 if stop_at and watched.shown[-1][1] >= stop_at and not watched.stop_s:
                     began = time.monotonic()
                     clicked = await page.post(f"/batches/{batch_id}/stop")
@@ -326,24 +329,28 @@ def page(runs: int) -> list[str]:
         with pin(at.core):
             server_process = launch_server(at.folder / "bench.db", **{KEY: "any"})
         try:
-            whole = asyncio.run(_paged(at, server_process, 0))
+            full_page = asyncio.run(_paged(at, server_process, 0))
             stopped = asyncio.run(_paged(at, server_process, runs // 2))
         finally:
             server_process.kill()
-        answers = sorted(whole.answered_s)
-        done, ended = whole.shown[-1][1], stopped.shown[-1][1]
+        answers = sorted(full_page.answered_s)
+        done, ended = full_page.shown[-1][1], stopped.shown[-1][1]
         print(
-            f"page   {done} runs in {whole.shown[-1][0] - whole.shown[0][0]:.0f} s: something new"
-            f" {len(whole.shown)} times, {whole.still_s:.1f} s without at most; an answer took"
+            f"page   {done} runs in {full_page.shown[-1][0] - full_page.shown[0][0]:.0f} s: "
+            "something new"
+            f" {len(full_page.shown)} times, {full_page.still_s:.1f} s without at most; an answer "
+            "took"
             f" {1000 * answers[len(answers) // 2]:.0f} ms, {1000 * answers[-1]:.0f} ms at most;"
-            f" {whole.sizes[min(2, len(whole.sizes) - 1)] / 1024:.0f} kB early,"
-            f" {whole.sizes[-1] / 1024:.0f} kB at the end; Stop was answered after"
+            f" {full_page.sizes[min(2, len(full_page.sizes) - 1)] / 1024:.0f} kB early,"
+            f" {full_page.sizes[-1] / 1024:.0f} kB at the end; Stop was answered after"
             f" {1000 * stopped.stop_s:.0f} ms, {ended} runs had ended then"
         )
-        wrong = [] if done == runs else [f"the page showed {done} runs at the end"]
-        wrong += ["the page stood still"] if max(whole.still_s, stopped.still_s) > STILL_S else []
-        wrong += ["Stop took too long"] if not 0 < stopped.stop_s < STOP_S else []
-        return wrong + ([] if ended < runs else ["Stop stopped nothing"])
+        failures = [] if done == runs else [f"the page showed {done} runs at the end"]
+        failures += (
+            ["the page stood still"] if max(full_page.still_s, stopped.still_s) > STILL_S else []
+        )
+        failures += ["Stop took too long"] if not 0 < stopped.stop_s < STOP_S else []
+        return failures + ([] if ended < runs else ["Stop stopped nothing"])
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -355,13 +362,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.serve:
         run_loop(serve_counting())
         return 0
-    wrong: list[str] = []
+    failures: list[str] = []
     for measure in (rate, kill, money, page):
         if arguments.only in (None, measure.__name__):
-            wrong += measure(arguments.runs)
-    for sentence in wrong:
+            failures += measure(arguments.runs)
+    for sentence in failures:
         print(f"wrong: {sentence}")
-    return 1 if wrong else 0
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

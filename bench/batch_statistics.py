@@ -31,7 +31,7 @@ from playground.evaluation.statistics import (
     Count,
     Interval,
     bet,
-    clustered,
+    clustered_interval,
     compare,
     pair_up,
     pass_power,
@@ -63,7 +63,7 @@ def clustered_coverage(
     rate: float,
     spread: float,
     batches: int,
-    interval: Callable[[Sequence[Count]], Interval] = clustered,
+    interval: Callable[[Sequence[Count]], Interval] = clustered_interval,
 ) -> float:
     """How often the interval over cases x 5 has the true rate in it; the cases' rates are of a beta
     law with the mean `rate` and a + b = `spread` (small: the cases differ much)."""
@@ -78,7 +78,7 @@ def clustered_coverage(
 
 
 def pooled(counts: Sequence[Count]) -> Interval:
-    """What `clustered` is instead of: all runs as if each were a case."""
+    """What `clustered_interval` is instead of: all runs as if each were a case."""
     runs = sum(count.runs for count in counts)
     return wilson(sum(count.passed for count in counts) / runs, runs)
 
@@ -195,7 +195,7 @@ def wrong_in_order_of_ends(batches: int) -> float:
     """How often "better" would be wrong, if pairs were fed as they end: those with a slow failure
     of the second variant come last."""
     random = Random("ends")
-    wrong = 0
+    wrong_count = 0
     for _ in range(batches):
         cases: dict[str, dict[int, bool]] = {}
         differences = []
@@ -204,8 +204,8 @@ def wrong_in_order_of_ends(batches: int) -> float:
             case[run.variant] = run.passed
             if len(case) == 2:
                 differences.append(float(case[1]) - float(case[0]))
-        wrong += bet(differences).verdict == "better"
-    return wrong / batches
+        wrong_count += bet(differences).verdict == "better"
+    return wrong_count / batches
 
 
 # Power --------------------------------------------------------------------------------------------
@@ -227,12 +227,12 @@ def power(batches: int, pairs: int = 200) -> tuple[float, float]:
 
 def planted_pass_powers() -> int:
     """How many of the counts up to 8 runs have another pass^k than counting all draws has."""
-    wrong = 0
+    wrong_count = 0
     for runs in range(1, 9):
         for passed, k in itertools.product(range(runs + 1), range(1, runs + 1)):
             draws = list(itertools.combinations([True] * passed + [False] * (runs - passed), k))
-            wrong += pass_power(Count(passed, runs), k) != sum(map(all, draws)) / len(draws)
-    return wrong
+            wrong_count += pass_power(Count(passed, runs), k) != sum(map(all, draws)) / len(draws)
+    return wrong_count
 
 
 def far_from_statsmodels() -> float | None:
@@ -304,10 +304,10 @@ def main() -> int:
              f"{min(ours):.1%}, {fmean(ours):.1%}", min(ours) >= 0.93)  # fmt: skip
         line("   (all runs pooled instead)", f"{min(theirs):.1%}, {fmean(theirs):.1%}")
     for scenario in SCENARIOS:
-        wrong = wrong_verdicts(scenario, batches)
+        wrong_count = wrong_verdicts(scenario, batches)
         line(f'no effect, {scenario}: "better"; either; changed later',
-             f"{wrong.better:.1%}; {wrong.either:.1%}; {wrong.changed:.1%}",
-             wrong.better <= 0.05 and wrong.changed == 0)  # fmt: skip
+             f"{wrong_count.better:.1%}; {wrong_count.either:.1%}; {wrong_count.changed:.1%}",
+             wrong_count.better <= 0.05 and wrong_count.changed == 0)  # fmt: skip
     line('   (fed as runs end, with failures that finish last: "better")',
          f"{wrong_in_order_of_ends(batches):.1%}")  # fmt: skip
     line("pass^k, counts up to 8 runs that differ from counting all draws",

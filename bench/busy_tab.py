@@ -86,13 +86,13 @@ def main() -> int:
         server = Process(folder / "playground.db", pace=0)
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         try:
-            matches = shares(browser, server, model, line.strip())
+            thread_shares = shares(browser, server, model, line.strip())
         finally:
             browser.close()
             server.end()
             end_script(process)
-    first, last = mean(matches[:ENDS]), mean(matches[-ENDS:])
-    print("main thread busy, each 5 s: " + " ".join(f"{each:.0%}" for each in matches))
+    first, last = mean(thread_shares[:ENDS]), mean(thread_shares[-ENDS:])
+    print("main thread busy, each 5 s: " + " ".join(f"{each:.0%}" for each in thread_shares))
     print(
         f"{arguments.characters:,} characters, {arguments.rate} deltas a second:"
         f" {first:.0%} at the begin, {last:.0%} at the end (x {last / first:.2f})"

@@ -19,10 +19,10 @@ from typing import Any
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import Tool
 from playground.protocols.gemini import limits as gemini
-from playground.protocols.limits import Finding, Limit, Severity
 from playground.protocols.lint import findings
 from playground.protocols.registry import LIMITS
 from playground.protocols.server import Citation
+from playground.protocols.tool_limits import Finding, Limit, Severity
 from tests.simulator.constructs import CONSTRUCTS, Construct
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "constructs.md"
@@ -139,9 +139,9 @@ def column_cell(tool: Tool, protocols: Sequence[str], sources: Sources) -> str:
 
 def protocol_cell(tool: Tool, protocol: str, sources: Sources) -> str:
     """The worst that lint finds, and its sources; what models mishandle aside."""
-    matches = [finding for finding in findings(tool, (protocol,)) if finding.protocol]
+    lint_findings = [finding for finding in findings(tool, (protocol,)) if finding.protocol]
     for severity, verdict in VERDICTS.items():
-        if worst := [finding for finding in matches if finding.severity == severity]:
+        if worst := [finding for finding in lint_findings if finding.severity == severity]:
             marks = dict.fromkeys(sources.mark(citation(finding)) for finding in worst)
             return f"{verdict} {', '.join(marks)}"
     return TAKEN

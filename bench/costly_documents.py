@@ -154,8 +154,8 @@ async def offer(place: Place) -> None:
     if response.status_code == 404:
         command_line = {"command": sys.executable, "args": [str(script), str(place.file)]}
         await client.post("/servers", json={"name": name, **command_line})
-        shown = (await client.get(f"/servers/{name}")).json()
-        body = {"fingerprint": shown["fingerprint"]}
+        data = (await client.get(f"/servers/{name}")).json()
+        body = {"fingerprint": data["fingerprint"]}
         await client.post(f"/servers/{name}/accept", json=body)
     listed = (await client.post(f"/servers/{name}/list", json={})).json()
     chosen = [f"{tool['fingerprint']} {tool['name']}" for tool in listed.get("tools", [])]

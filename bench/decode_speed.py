@@ -156,17 +156,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--deltas", type=int, default=16_000)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    options = parser.parse_args()
     failed = False
     for protocol, (body_of, sdk) in CASES.items():
-        body, length = body_of(given.deltas), len(argument(given.deltas))
-        own = best(ours(protocol), body, length, given.rounds)
+        body, length = body_of(options.deltas), len(argument(options.deltas))
+        own = best(ours(protocol), body, length, options.rounds)
         theirs = best(sdk, body, length, 1)
-        twice = body_of(2 * given.deltas)
-        own_twice = best(ours(protocol), twice, len(argument(2 * given.deltas)), given.rounds)
+        twice = body_of(2 * options.deltas)
+        own_twice = best(ours(protocol), twice, len(argument(2 * options.deltas)), options.rounds)
         growth = own_twice / own / 2
         print(
-            f"{protocol}: {given.deltas:,} deltas, {len(body):,} bytes: ours {own:.3f} s, "
+            f"{protocol}: {options.deltas:,} deltas, {len(body):,} bytes: ours {own:.3f} s, "
             f"the SDK {theirs:.3f} s, ratio {theirs / own:.1f}; "
             f"twice as long: {own_twice:.3f} s, {growth:.2f} a delta"
         )

@@ -67,14 +67,17 @@ def bundle_of(megabytes: float) -> SessionBundle:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--megabytes", type=float, default=10)
-    asked = parser.parse_args()
-    bundle = bundle_of(asked.megabytes)
+    arguments = parser.parse_args()
+    bundle = bundle_of(arguments.megabytes)
     for shapes in (False, True):
         start = time.process_time()
         marks = redact_session(bundle, ["kn0wn+secret/of=ours-12345"], shapes=shapes).marks
         spent = time.process_time() - start
         what = "all that looks like a key" if shapes else "known keys alone"
-        print(f"{asked.megabytes:g} MB, {what}: {spent:.2f} s, {sum(m.count for m in marks)} spans")
+        print(
+            f"{arguments.megabytes:g} MB, {what}: {spent:.2f} s, {sum(m.count for m in marks)} "
+            "spans"
+        )
     for name, text in COSTLY.items():
         costly = text * (1_000_000 // len(text))
         start = time.process_time()

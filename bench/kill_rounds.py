@@ -48,7 +48,7 @@ def main() -> int:
                 outcome = asyncio.run(_round(Path(folder), seed, arguments))
             except PermissionError as error:
                 parser.error(str(error))
-        number += outcome.told
+        number += outcome.reported
         most = {name: max(caught[name], outcome.caught[name]) for name in (MOST, LATE)}
         caught += outcome.caught
         caught.update({name: value - caught[name] for name, value in most.items()})

@@ -45,7 +45,7 @@ CLOCK = [time.perf_counter]
 """The last one is used."""
 
 
-def said(name: str, times_ms: Sequence[float], bound_ms: float) -> bool:
+def report_times(name: str, times_ms: Sequence[float], bound_ms: float) -> bool:
     """Whether the median is within the bound; prints both."""
     ordered = sorted(times_ms)
     middle, late = statistics.median(ordered), ordered[int(len(ordered) * 0.95)]
@@ -175,9 +175,11 @@ async def pages(path: Path) -> bool:
     try:
         app, site = make_app(engine, token=None, port=lambda: 8765, simulator=_nothing)
         await asked_ms(app, "/find")
-        ok = said("list", [await asked_ms(app, "/sessions", BLOCK) for _ in range(TIMES)], LIST_MS)
+        ok = report_times(
+            "list", [await asked_ms(app, "/sessions", BLOCK) for _ in range(TIMES)], LIST_MS
+        )
         page = [await asked_ms(app, f"/sessions/{small}") for _ in range(TIMES)]
-        ok &= said("page of a small session, with the list", page, LIST_MS)
+        ok &= report_times("page of a small session, with the list", page, LIST_MS)
         chance = random.Random(2)
         for name, query in queries(chance, words).items():
             for where, address, headers in (("", "/find", PAGE), ("beside, ", "/sessions", BLOCK)):
@@ -185,13 +187,13 @@ async def pages(path: Path) -> bool:
                     await asked_ms(app, f"{address}?q={quote(query())}", headers)
                     for _ in range(TIMES)
                 ]
-                ok &= said(f"search {where}{name}", times, LIST_MS)
+                ok &= report_times(f"search {where}{name}", times, LIST_MS)
         times = [await asked_ms(app, "/find/size") for _ in range(5)]
-        said("size of the database", times, 0)
+        report_times("size of the database", times, 0)
         first = [await asked_ms(app, f"/sessions/{item}") for item in large]
-        ok &= said(f"a session of {LARGE:,} events, first opened", first, OPEN_MS)
+        ok &= report_times(f"a session of {LARGE:,} events, first opened", first, OPEN_MS)
         again = [await asked_ms(app, f"/sessions/{item}") for item in large]
-        ok &= said(f"a session of {LARGE:,} events, opened again", again, OPEN_MS)
+        ok &= report_times(f"a session of {LARGE:,} events, opened again", again, OPEN_MS)
         site.close()
         return ok
     finally:
@@ -215,9 +217,11 @@ def main() -> int:
         path = arguments.keep or Path(folder) / "large.db"
         prepared(path, arguments.sessions, arguments.events)
         print(f"{path.stat().st_size / 1e6:,.0f} MB; median, p95 (bound)", flush=True)
-        ok = said("playground serve, to its line", [started_ms(path) for _ in range(5)], START_MS)
+        ok = report_times(
+            "playground serve, to its line", [started_ms(path) for _ in range(5)], START_MS
+        )
         opened = [asyncio.run(opened_ms(path)) for _ in range(5)]
-        ok &= said("Engine.open", opened, START_MS)
+        ok &= report_times("Engine.open", opened, START_MS)
         ok &= asyncio.run(pages(path))
     return 0 if ok else 1
 

@@ -92,9 +92,9 @@ class Words:
 
     def __init__(self, chance: random.Random, size: int = 20_000) -> None:
         letters = "aeioutnrslcdmpghbvkfw"
-        plain = list(dict.fromkeys(_PLAIN.split()))
+        plain_words = list(dict.fromkeys(_PLAIN.split()))
         generator = ("".join(chance.choices(letters, k=chance.randint(4, 9))) for _ in range(size))
-        self._all = plain + sorted(set(generator) - set(plain))
+        self._all = plain_words + sorted(set(generator) - set(plain_words))
         self._weights = list(accumulate(1 / (n + 8) for n in range(len(self._all))))
         self._chance = chance
 
@@ -232,12 +232,12 @@ def session(
         deltas = (rest if rest < most + 20 else most) - 20
         before, written = max(1, deltas // 4), chance.randint(1, 4)
         city, tool = chance.choice(_PLACES), chance.choice(_TOOLS)
-        asked = words.some(chance.randint(6, 24))
+        prompt_text = words.some(chance.randint(6, 24))
         if chance.random() < 0.25:
-            asked.insert(3, COMMON)
+            prompt_text.insert(3, COMMON)
         if place % 20_000 == 7:
-            asked.insert(2, RARE)
-        prompt = f"{' '.join(asked)} in {city}?"
+            prompt_text.insert(2, RARE)
+        prompt = f"{' '.join(prompt_text)} in {city}?"
         title = title or (prompt if len(prompt) <= 60 else prompt[:59].rstrip() + "…")
         writer.add(PromptAdded(prompt))
         request = {"model": model, "messages": [{"role": "user", "content": prompt}]}
@@ -275,7 +275,7 @@ def write(path: Path, sessions: int, events: int, large: int, seed: int = 1) -> 
     its large sessions."""
     chance = random.Random(seed)
     words = Words(chance)
-    matches: list[str] = []
+    session_ids: list[str] = []
     connection = sqlite3.connect(path, isolation_level=None)
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -800000"):
         connection.execute(f"PRAGMA {pragma}")
@@ -286,7 +286,7 @@ def write(path: Path, sessions: int, events: int, large: int, seed: int = 1) -> 
     position, pending = 0, []
     every = sessions // large if large else sessions + 1
     for place in range(sessions):
-        still = large - len(matches)
+        still = large - len(session_ids)
         if many := still > 0 and place % every == every // 2:
             size = LARGE
         else:
@@ -294,7 +294,7 @@ def write(path: Path, sessions: int, events: int, large: int, seed: int = 1) -> 
         result = session(place, position, size, chance, words, many=many)
         position += len(result.events)
         if many:
-            matches.append(str(result.session[0]))
+            session_ids.append(str(result.session[0]))
         pending.append(result)
         if len(pending) == 2_000:
             _insert(connection, pending)
@@ -302,7 +302,7 @@ def write(path: Path, sessions: int, events: int, large: int, seed: int = 1) -> 
     _insert(connection, pending)
     connection.execute("COMMIT")
     connection.close()
-    return matches
+    return session_ids
 
 
 def _insert(connection: sqlite3.Connection, mades: list[Made]) -> None:

@@ -66,7 +66,7 @@ class Measured:
 
     protocol: str
     calls: int
-    taken: int = 0
+    decided: int = 0
     answer_s: float = 0.0
     stop_s: float = 0.0
     stop_running_s: float = 0.0
@@ -79,7 +79,7 @@ class Measured:
     @property
     def line(self) -> str:
         return (
-            f"{self.protocol:17} {self.calls:6} calls, {self.taken:6} taken:"
+            f"{self.protocol:17} {self.calls:6} calls, {self.decided:6} taken:"
             f" answer {self.answer_s:6.1f} s, stop {self.stop_s:6.2f} s,"
             f" stop while they run {self.stop_running_s:6.2f} s,"
             f" SIGTERM {self.end_s:6.2f} s, memory +{self.growth:6.1f} MiB,"
@@ -149,7 +149,9 @@ async def new_session(
     return session_id
 
 
-async def begun(client: httpx.AsyncClient, url: str, measured: Measured, *, runs: bool) -> str:
+async def start_session(
+    client: httpx.AsyncClient, url: str, measured: Measured, *, runs: bool
+) -> str:
     """A session that was asked, as soon as its answer has ended; its id."""
     session_id = await new_session(client, url, measured, runs=runs)
     (await client.post(f"/sessions/{session_id}/prompts", json={"text": "go"})).raise_for_status()
@@ -192,12 +194,12 @@ async def measured(url: str, server: ServerProcess, measured: Measured) -> None:
     async with server.client() as client:
         client.timeout = httpx.Timeout(600.0)
         before = memory(server.process, "VmRSS")
-        running = await begun(client, url, measured, runs=True)
+        running = await start_session(client, url, measured, runs=True)
         measured.stop_running_s = await timed_stop(client, running)
-        session_id = await begun(client, url, measured, runs=False)
+        session_id = await start_session(client, url, measured, runs=False)
         measured.stop_s = await timed_stop(client, session_id)
         # What was stopped while it was checked stays so: nothing of it goes on.
-        measured.taken = len((await client.get(f"/sessions/{running}")).json()["calls"])
+        measured.decided = len((await client.get(f"/sessions/{running}")).json()["calls"])
         if not measured.failed:
             answer = await client.post(f"/sessions/{session_id}/continue", json={})
             answer.raise_for_status()
@@ -207,7 +209,7 @@ async def measured(url: str, server: ServerProcess, measured: Measured) -> None:
         measured.page_s = time.monotonic() - began
         measured.page = len(page.content) / 2**20
         measured.growth = memory(server.process, "VmHWM") - before
-        await begun(client, url, measured, runs=False)
+        await start_session(client, url, measured, runs=False)
     began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(servers.END_S)

@@ -75,7 +75,7 @@ def hear(protocol: str, texts: Sequence[str]) -> Heard:
     for value in BODIES[protocol](texts):
         name = f"event: {value['type']}\n" if "type" in value else ""
         frame = f"{name}data: {json.dumps(value, separators=(',', ':'))}\n\n".encode()
-        heard.append((frame, decoder.hear(frame), decoder.settled))
+        heard.append((frame, decoder.feed_all(frame), decoder.settled))
     return heard
 
 
@@ -88,14 +88,14 @@ def mask(redactor: Redactor, heard: Heard) -> tuple[float, float]:
     fed = [stream.feed(frame) for frame, _, _ in heard]
     of_bytes = clock() - began
     assert len(b"".join(fed)) > 0
-    held = StreamRedactor(1, redactor, joins=True)
+    stream_redactor = StreamRedactor(1, redactor, joins=True)
     began = clock()
     saved = 0
     for frame, events, settled in heard:
-        held.add_bytes(frame, 1)
+        stream_redactor.add_bytes(frame, 1)
         for start, end, event in events:
-            held.add_event(event, 1, start, end)
-        saved += len(held.release(settled).events)
+            stream_redactor.add_event(event, 1, start, end)
+        saved += len(stream_redactor.release(settled).events)
     of_events = clock() - began
     assert saved >= len(heard) - 3
     return of_bytes, of_events
@@ -105,9 +105,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--deltas", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    options = parser.parse_args()
     random_ = random.Random(7)
-    texts = [" " + random_.choice(TEXT.split()) for _ in range(given.deltas)]
+    texts = [" " + random_.choice(TEXT.split()) for _ in range(options.deltas)]
     alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     starts = ["sk-ant-api03-", "sk-proj-", "AIzaSy", "gsk_", "hf_", "ghp_", "xai-", "pplx-", ""]
     secrets = [starts[n % 9] + "".join(random_.choices(alphabet, k=43)) for n in range(20)]
@@ -116,7 +116,7 @@ def main() -> int:
         keys = Keys({**{f"V{nth}": "x" * 30 for nth in range(40)}, **names}, simulator_key="sim")
         for protocol in BODIES:
             heard = hear(protocol, texts)
-            rounds = [mask(keys.redactor(), heard) for _ in range(given.rounds)]
+            rounds = [mask(keys.redactor(), heard) for _ in range(options.rounds)]
             of_bytes, of_events = (
                 min(times) / len(texts) * 1e6 for times in zip(*rounds, strict=True)
             )

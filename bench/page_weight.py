@@ -93,20 +93,20 @@ def weighed(browser: Browser, server: Server, path: str) -> Weight:
     paths: dict[str, str] = {}
     streams = set[str]()
 
-    def asked(event: Any) -> None:
+    def note_request(event: Any) -> None:
         paths[event["requestId"]] = event["request"]["url"].removeprefix(server.url)
 
-    def answered(event: Any) -> None:
+    def note_response(event: Any) -> None:
         if event["response"]["mimeType"] == "text/event-stream":
             streams.add(event["requestId"])
 
-    def ended(event: Any) -> None:
+    def note_size(event: Any) -> None:
         if not paths[event["requestId"]].startswith("data:"):
             sizes[event["requestId"]] = int(event["encodedDataLength"])
 
-    devtools.on("Network.requestWillBeSent", asked)
-    devtools.on("Network.responseReceived", answered)
-    devtools.on("Network.loadingFinished", ended)
+    devtools.on("Network.requestWillBeSent", note_request)
+    devtools.on("Network.responseReceived", note_response)
+    devtools.on("Network.loadingFinished", note_size)
     page.goto(server.url + path)
     count = -1
     while count != len(sizes):

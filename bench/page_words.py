@@ -264,25 +264,25 @@ def python_texts(root: Path = ROOT) -> Iterator[Text]:
 
 def file_texts(path: Path, root: Path) -> Iterator[Text]:
     tree = ast.parse(path.read_text())
-    seen: set[ast.AST] = set()
+    visited: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            seen.update(ast.walk(node))  # a docstring, or the note below a constant
-        if not isinstance(node, ast.expr) or node in seen:
+            visited.update(ast.walk(node))  # a docstring, or the note below a constant
+        if not isinstance(node, ast.expr) or node in visited:
             continue
         text = literal_text(node)
         if text is None:
             continue
         if not isinstance(node, ast.IfExp):
-            seen.update(ast.walk(node))
+            visited.update(ast.walk(node))
         for part in html_texts(text) if HTML_TAG.search(text) else [text]:
             yield Text(str(path.relative_to(root)), node.lineno, " ".join(part.split()))
 
 
 def page_texts(root: Path = ROOT) -> list[Text]:
     """Every text of two or more words that the page may show, in the order of its file."""
-    matches = [*template_texts(root), *script_texts(root), *python_texts(root)]
-    return [text for text in dict.fromkeys(matches) if re.search(r"[A-Za-z]{2,}", text.words)]
+    texts = [*template_texts(root), *script_texts(root), *python_texts(root)]
+    return [text for text in dict.fromkeys(texts) if re.search(r"[A-Za-z]{2,}", text.words)]
 
 
 def long_sentences(root: Path = ROOT) -> list[Text]:

@@ -58,7 +58,7 @@ def start(page: Page, server: Server, demo: str) -> None:
 
 def record(server: Server, session_id: str, file: Path) -> None:
     """Run what waits in the session, and keep it as a file when the model has answered."""
-    for call in server.folded(session_id)["calls"]:
+    for call in server.get_session(session_id)["calls"]:
         path = f"/sessions/{session_id}/calls/{call['id']}/decision"
         server.post(path, {"decision": "run", "digest": call["digest"]})
     server.comes_to(session_id, "idle")

@@ -33,7 +33,7 @@ from playground.engine.read_python import FileToRead, read_python
 from playground.exchange.tool_entry import ImportedTools
 from playground.exchange.tool_import import import_tools
 from playground.executors.executor import Invocation
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 
 INSTALL_S, ASK_S = 1800, 180
 
@@ -538,7 +538,7 @@ async def run_tools(engine: Engine, imported: ImportedTools, folder: Path) -> st
             call="1.0",
             attempt=1,
             tool=item.tool,
-            arguments=json.dumps(satisfying(item.tool.parameters)),
+            arguments=json.dumps(sample_value(item.tool.parameters)),
             timeout_s=60.0,
             max_output=1_000_000,
             folder=folder,
@@ -566,8 +566,8 @@ async def measure(folder: Path, names: list[str], verbose: bool) -> None:
                 file = folder / f"tools_{name.replace(' ', '_').lower()}_{number}.py"
                 file.write_text(source)
                 wanted = ask_framework(python, framework, file)
-                asked = FileToRead(file=str(file), interpreter=str(python))
-                read = await read_python(engine, asked)
+                request = FileToRead(file=str(file), interpreter=str(python))
+                read = await read_python(engine, request)
                 alone = import_tools(source, str(file))
                 result = {"interpreter": compare(wanted, read), "text": compare(wanted, alone)}
                 result["run"] = await run_tools(engine, read, folder)

@@ -43,8 +43,8 @@ from playground.commands.sockets import bind_socket, port_of, server
 from playground.core.settings import Profile
 from playground.engine.engine import Engine
 from playground.tap.door import HEADER, Door, Upstreams
-from playground.tap.exchange import observing
-from playground.tap.relay import Observe, Relay, unobserved
+from playground.tap.exchange import make_observer
+from playground.tap.relay import Observe, Relay, observe_nothing
 from playground.web.app import make_app
 
 KINDS = ("bare", "passing", "recording")
@@ -97,9 +97,9 @@ async def ours(kind: str, folder: Path, provider: str, port: int) -> tuple[ASGIA
     await engine.save_profile(Profile("paced", "anthropic", provider))
     app, site = make_app(engine, token="token", port=lambda: port, simulator=bare(provider))
     _, secret = await site.taps.create("paced")
-    observe: Observe = unobserved
+    observe: Observe = observe_nothing
     if kind == "recording":
-        observe = observing(engine, site.taps, b"key")
+        observe = make_observer(engine, site.taps, b"key")
     door = Door(
         app,
         taps=site.taps,
@@ -176,14 +176,14 @@ class Measured:
 
 
 async def ask(
-    url: str, secret: str, provider: str, given: argparse.Namespace, pid: int
+    url: str, secret: str, provider: str, options: argparse.Namespace, pid: int
 ) -> Measured:
     """All streams at once, `pid` being measured meanwhile (0: nobody)."""
     target = httpx.URL(url)
     message = {"role": "user", "content": "Go on."}
     body = json.dumps(
         {
-            "model": f"text-{given.deltas}-{given.rate}",
+            "model": f"text-{options.deltas}-{options.rate}",
             "messages": [message],
             "max_tokens": 999,
             "stream": True,
@@ -196,12 +196,12 @@ async def ask(
     )
     before = cpu_s(pid) if pid else 0.0
     loop = asyncio.get_running_loop()
-    readers = [Reader(head.encode() + body, given.deltas) for _ in range(given.streams)]
+    readers = [Reader(head.encode() + body, options.deltas) for _ in range(options.streams)]
     for reader in readers:
         await loop.create_connection(partial(_itself, reader), target.host, target.port or 80)
     async with httpx.AsyncClient(base_url=provider, trust_env=False) as control:
         async with asyncio.timeout(ARRIVAL_S):
-            while (await control.get("/state")).json()["waiting"] < given.streams:
+            while (await control.get("/state")).json()["waiting"] < options.streams:
                 await asyncio.sleep(QUIET_S)
             await control.post("/go")
             await asyncio.gather(*(reader.arrived.wait() for reader in readers))
@@ -210,8 +210,8 @@ async def ask(
     await asyncio.sleep(QUIET_S)
     spent = cpu_s(pid) - before if pid else 0.0
     late = [ms for reader in readers for ms in reader.late_ms]
-    assert len(late) == given.streams * given.deltas, f"{len(late)} deltas arrived"
-    return Measured(1000 * spent / given.streams, median(late), quantiles(late, n=100)[98])
+    assert len(late) == options.streams * options.deltas, f"{len(late)} deltas arrived"
+    return Measured(1000 * spent / options.streams, median(late), quantiles(late, n=100)[98])
 
 
 def _itself(reader: Reader) -> Reader:
@@ -219,7 +219,9 @@ def _itself(reader: Reader) -> Reader:
 
 
 @contextmanager
-def served(kind: str, folder: Path, provider: str, on: set[int]) -> Iterator[tuple[str, str, int]]:
+def run_server(
+    kind: str, folder: Path, provider: str, on: set[int]
+) -> Iterator[tuple[str, str, int]]:
     """The address of a server of this kind, the secret, and its process."""
     process, line = start_script([__file__, "--serve", kind, str(folder), provider], folder, on)
     try:
@@ -229,16 +231,16 @@ def served(kind: str, folder: Path, provider: str, on: set[int]) -> Iterator[tup
         end_script(process)
 
 
-async def measure(folder: Path, provider: str, on: set[int], given: argparse.Namespace) -> int:
+async def measure(folder: Path, provider: str, on: set[int], options: argparse.Namespace) -> int:
     results: dict[str, list[Measured]] = {"provider": []}
-    results |= {kind: [] for kind in given.kinds}
-    short = argparse.Namespace(**{**vars(given), "streams": 5, "deltas": 5})
-    for _ in range(given.rounds):
-        results["provider"].append(await ask(provider + PATH, "none", provider, given, 0))
-        for kind in given.kinds:
-            with served(kind, folder, provider, on) as (url, secret, pid):
+    results |= {kind: [] for kind in options.kinds}
+    short = argparse.Namespace(**{**vars(options), "streams": 5, "deltas": 5})
+    for _ in range(options.rounds):
+        results["provider"].append(await ask(provider + PATH, "none", provider, options, 0))
+        for kind in options.kinds:
+            with run_server(kind, folder, provider, on) as (url, secret, pid):
                 await ask(url, secret, provider, short, pid)  # all is imported
-                results[kind].append(await ask(url, secret, provider, given, pid))
+                results[kind].append(await ask(url, secret, provider, options, pid))
     return tell(results)
 
 
@@ -276,9 +278,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--serve", nargs=3, metavar=("KIND", "FOLDER", "PROVIDER"))
-    given = parser.parse_args()
-    if given.serve:
-        kind, folder, provider = given.serve
+    options = parser.parse_args()
+    if options.serve:
+        kind, folder, provider = options.serve
         asyncio.run(serve(kind, Path(folder), provider))
         return 0
     own, others = cores()
@@ -286,7 +288,7 @@ def main() -> int:
         script = str(Path(__file__).with_name("paced_provider.py"))
         process, line = start_script([script], Path(folder), others)
         try:
-            return asyncio.run(measure(Path(folder), line.strip(), own, given))
+            return asyncio.run(measure(Path(folder), line.strip(), own, options))
         finally:
             end_script(process)
 

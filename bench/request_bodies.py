@@ -386,7 +386,7 @@ async def measured(folder: Path, shape: Shape, count: int, whole: bool) -> Measu
     for batch in batches:
         await store.append(batch)
     times.append(time.process_time())
-    opened = await store.opening(summary.id)
+    opened = await store.events_to_fold(summary.id)
     times.append(time.process_time())
     bodies = [logged.event.body for logged in opened if isinstance(logged.event, RequestSent)]
     assert bodies == [body for body, _ in written]

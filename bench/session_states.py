@@ -44,15 +44,15 @@ FAILS: Any = {
 
 def rested(server: Server, state: str, prompt: str, tools: Any = None, **settings: Any) -> str:
     """A session that has come to `state`; its id."""
-    given = {} if tools is None else {"tools": tools}
-    session_id = server.session(prompt, **given, **settings)
+    tools_field = {} if tools is None else {"tools": tools}
+    session_id = server.session(prompt, **tools_field, **settings)
     server.comes_to(session_id, state)
     return session_id
 
 
 def decide(server: Server, session_id: str, decision: str, **more: Any) -> None:
     """The same decision on each call of a session that waits."""
-    for call in server.folded(session_id)["calls"]:
+    for call in server.get_session(session_id)["calls"]:
         path = f"/sessions/{session_id}/calls/{call['id']}/decision"
         server.post(path, {"decision": decision, "digest": call["digest"], **more})
 
@@ -93,13 +93,13 @@ def held_result(server: Server) -> str:
     """A session of an agent whose result is held on its way to the model."""
     url = _tap(server, "results")
     question = "What is the weather in Rome?"
-    given = _asked(url, [question], stream=False).json()["content"]
+    content = _asked(url, [question], stream=False).json()["content"]
     results = [
         {"type": "tool_result", "tool_use_id": block["id"], "content": "Sunny, 21 degrees."}
-        for block in given
+        for block in content
         if block["type"] == "tool_use"
     ]
-    messages = [question, ("assistant", given), results]
+    messages = [question, ("assistant", content), results]
     Thread(target=_asked, args=(url, messages), daemon=True).start()
     return _of_agent(server, question)
 

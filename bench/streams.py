@@ -102,11 +102,11 @@ class Reader(asyncio.Protocol):
                 self.failed = head.decode()
         while not self.failed and self._chunk():
             pass
-        *whole, self._body = self._body.split(b"\n\n")
-        for message in whole:
+        *messages, self._body = self._body.split(b"\n\n")
+        for message in messages:
             self.messages += 1
-            for matches in STAMP.findall(message):
-                stamp = int(matches, 16)
+            for stamp_match in STAMP.findall(message):
+                stamp = int(stamp_match, 16)
                 if 0 < (stamp - self._last) % WRAP < WRAP // 2:
                     self._last = stamp
                     self.late_ms.append((now - stamp) % WRAP / 100)
@@ -365,16 +365,16 @@ class Bench:
         """The most streams with a p99 below HELD_MS, of at most MOST_SEARCHED; each step is tried
         twice before it fails."""
         streams = FIRST_SEARCHED
-        held = 0
+        held_streams = 0
         while streams <= MOST_SEARCHED:
             for _ in range(2):
                 level = await self.level(name, streams, watched=True)
                 if level.late(99) < HELD_MS and not level.missing:
                     break
             else:
-                return held
-            held, streams = streams, round(streams * GROWTH)
-        return held
+                return held_streams
+            held_streams, streams = streams, round(streams * GROWTH)
+        return held_streams
 
 
 def _figures(levels: list[Level]) -> tuple[float, ...]:
@@ -395,8 +395,8 @@ def _line(name: str, levels: list[Level], floor: tuple[float, ...]) -> str:
         outputs += [f"p50 {p50:7.1f} ms (x {ratios[1]})", f"p99 {p99:7.1f} ms (x {ratios[2]})"]
     outputs += [f"{memory:6.0f} kB a stream (x {ratios[3]})"]
     missing = sum(each.missing for each in levels)
-    wrong = next((each.failed for each in levels if each.failed), "")
-    outputs += [f"{missing} DELTAS MISSING"] * bool(missing) + [wrong] * bool(wrong)
+    failure = next((each.failed for each in levels if each.failed), "")
+    outputs += [f"{missing} DELTAS MISSING"] * bool(missing) + [failure] * bool(failure)
     looked = "watched  " if first.watched else "unwatched"
     return f"{name:>10} {first.streams:4} streams {looked}: " + ", ".join(outputs)
 

@@ -20,13 +20,25 @@ from typing import TypeGuard
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_POSITIONAL = 5
-VARIADIC = frozenset({"datetime", "print", "syscall", "to_thread", "typed", "zip"})
+VARIADIC = frozenset({"datetime", "print", "syscall", "to_thread", "run_cli", "zip"})
 """Callables from elsewhere, or given as values, that take any number of arguments or whose order
 everybody knows."""
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 PARTICIPLES = ("told", "said", "brought", "found", "kept", "laid", "taken", "made")
 BAD_VARIABLES = frozenset({"one", *PARTICIPLES})
+BAD_FUNCTIONS = frozenset(
+    {
+        *PARTICIPLES,
+        *("above", "across", "alone", "also", "apart", "aside", "away", "back", "before"),
+        *("below", "beside", "besides", "between", "beyond", "by", "came", "drawn", "felt"),
+        *("for", "given", "gone", "held", "here", "hidden", "in", "into", "its", "left"),
+        *("meant", "met", "near", "off", "on", "other", "over", "paid", "plain", "right"),
+        *("risen", "safe", "seen", "shown", "shut", "spent", "still", "stood", "such"),
+        *("sure", "surely", "theirs", "there", "these", "those", "together", "under", "upon"),
+        *("whose", "wrong", "yet"),
+    }
+)
 PARALLEL = frozenset({"Decoder", "_Reader", "_Block", "_Item"})
 """Class names that are the same role in parallel modules."""
 
@@ -141,8 +153,8 @@ def double_classes(trees: Mapping[str, ast.Module]) -> dict[str, list[str]]:
 
 
 def bad_names(trees: Mapping[str, ast.Module]) -> list[str]:
-    """Variables named `one`, variables and functions named by a bare participle, and texts
-    that speak of the user as "the person"."""
+    """Variables named `one`, variables and functions named by a bare participle, functions named
+    by an adverb or a preposition, and texts that speak of the user as the person."""
     result = []
     for name, tree in trees.items():
         for node in walk(tree):
@@ -154,7 +166,8 @@ def bad_names(trees: Mapping[str, ast.Module]) -> list[str]:
                     if word in BAD_VARIABLES:
                         result.append(f"{name}:{node.lineno}: the variable {word}")
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    if node.name.strip("_") in PARTICIPLES:
+                    is_attribute = any("property" in ast.dump(d) for d in node.decorator_list)
+                    if node.name.strip("_") in BAD_FUNCTIONS and not is_attribute:
                         result.append(f"{name}:{node.lineno}: the function {node.name}")
                 case ast.Constant(value=str(text)) if "the person" in text:
                     result.append(f"{name}:{node.lineno}: the words 'the person'")
@@ -261,9 +274,9 @@ def main() -> int:
     calls = {name: positional_calls(tree, variadic) for name, tree in files.items()}
     count = sum(map(len, calls.values()))
     print(f"{count} calls with more than {MOST_POSITIONAL} positional arguments")
-    for name, matches in calls.items():
-        for line, function, given in matches:
-            print(f"  {name}:{line} {function}: {given}")
+    for name, call_rows in calls.items():
+        for line, function, positional_count in call_rows:
+            print(f"  {name}:{line} {function}: {positional_count}")
     late = {name: late_constants(tree) for name, tree in files.items()}
     print(f"{sum(map(len, late.values()))} constants below a function that they do not need")
     for name, constants in late.items():

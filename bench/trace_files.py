@@ -115,7 +115,7 @@ class DemoSession:
         self.path = f"/sessions/{answer.raise_for_status().json()['id']}"
 
     @asynccontextmanager
-    async def shown(self) -> AsyncIterator[None]:
+    async def open_page(self) -> AsyncIterator[None]:
         """The page is drawn, and its stream is open for as long as the block lasts."""
         text = (await self._page.get(self.path)).raise_for_status().text
         address = re.search(r'hx-sse:connect="(/stream\?session=[^"]+)"', text)
@@ -168,7 +168,7 @@ async def trace(server: RunningServer, tracer: Tracer, *, page: bool) -> tuple[E
             session = DemoSession(server, tracer, script, browser)
             await session.create()
             if page:
-                async with session.shown():
+                async with session.open_page():
                     entered = await _prompt_and_run(session, tracer)
             else:
                 entered = await _prompt_and_run(session, tracer)

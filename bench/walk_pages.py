@@ -116,8 +116,8 @@ def foreign_words(server: Server) -> str:
     }
     server.post("/tools", tool)
     server.post("/rules", {"tool": "weather_abroad", "action": "ask", "words": NO_SPACES[:100]})
-    asked = f"{RIGHT_TO_LEFT} weather abroad {NO_SPACES}"
-    return server.session(asked, tools=["weather_abroad"], title=f"{RIGHT_TO_LEFT} {NO_SPACES}")
+    prompt = f"{RIGHT_TO_LEFT} weather abroad {NO_SPACES}"
+    return server.session(prompt, tools=["weather_abroad"], title=f"{RIGHT_TO_LEFT} {NO_SPACES}")
 
 
 def prepare(server: Server, folder: Path) -> dict[str, tuple[str, str]]:
@@ -185,8 +185,8 @@ def prepare_pages(server: Server) -> dict[str, str]:
 def troubles(page: Page, name: str, *, axe: bool, colours_alone: bool) -> Iterator[str]:
     """What is wrong with the page that is open. A second theme differs by its colours alone."""
     if not colours_alone:
-        for matches in page.evaluate(FIND_TROUBLE):
-            yield f"{name}: {matches}"
+        for trouble in page.evaluate(FIND_TROUBLE):
+            yield f"{name}: {trouble}"
         for cut in page.evaluate(CUT):
             yield f"{name}: cut without an ellipsis: {cut}"
     if not axe:
@@ -224,7 +224,7 @@ def walk(
 ) -> tuple[list[str], float]:
     """What is wrong in all, and the worst layout shift of a page that loads."""
     pages = prepare(server, folder)
-    wrong: list[str] = []
+    failures: list[str] = []
     worst = 0.0
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
@@ -251,17 +251,17 @@ def walk(
                     results += troubles(
                         page, where, axe=width in AXE, colours_alone=scheme != schemes[0]
                     )
-                wrong += results
+                failures += results
                 print(*results, sep="\n", end="\n" if results else "", flush=True)
                 page.evaluate("sessionStorage.clear()")
-            print(f"{width}: {len(wrong)} findings so far", flush=True)
+            print(f"{width}: {len(failures)} findings so far", flush=True)
         browser.close()
-    return wrong, worst
+    return failures, worst
 
 
 def stream(server: Server, widths: Sequence[int]) -> tuple[list[str], float]:
     """The same of what streams: the shift of an open page from the prompt until it rests."""
-    wrong: list[str] = []
+    failures: list[str] = []
     worst = 0.0
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
@@ -281,10 +281,10 @@ def stream(server: Server, widths: Sequence[int]) -> tuple[list[str], float]:
                 shift = page.evaluate("window.shifted")
                 worst = max(worst, shift)
                 if shift > MOST_SHIFT:
-                    wrong.append(f"{name} streams at {width}: layout shift {shift:.3f}")
-                    print(wrong[-1], flush=True)
+                    failures.append(f"{name} streams at {width}: layout shift {shift:.3f}")
+                    print(failures[-1], flush=True)
         browser.close()
-    return wrong, worst
+    return failures, worst
 
 
 def side_by_side(arguments: argparse.Namespace) -> int:
@@ -293,14 +293,14 @@ def side_by_side(arguments: argparse.Namespace) -> int:
     if arguments.pictures is not None:
         more += ["--pictures", str(arguments.pictures)]
 
-    def one(width: int) -> int:
+    def walk_width(width: int) -> int:
         words = [sys.executable, __file__, *arguments.names, "--widths", str(width), *more]
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         print(f"{width} px:", done.stdout.decode(), sep="\n", end="", flush=True)
         return done.returncode
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        codes = list(pool.map(one, arguments.widths))
+        codes = list(pool.map(walk_width, arguments.widths))
     print("nothing found" if not any(codes) else "see above for what was found")
     return 1 if any(codes) else 0
 
@@ -324,7 +324,7 @@ def main() -> int:
         run_server(Path(folder) / "walk.db") as running,
     ):
         server = Server(running)
-        wrong, worst = walk(
+        failures, worst = walk(
             server,
             folder=Path(folder),
             names=arguments.names,
@@ -334,7 +334,7 @@ def main() -> int:
         )
         end_agents(server)
         server.script.close()
-    print(f"{len(wrong)} findings; worst layout shift of a page that loads: {worst:.3f}")
+    print(f"{len(failures)} findings; worst layout shift of a page that loads: {worst:.3f}")
     if not arguments.names:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -343,9 +343,9 @@ def main() -> int:
             server = Server(running)
             streamed, worst = stream(server, arguments.widths)
             server.script.close()
-        wrong += streamed
+        failures += streamed
         print(f"{len(streamed)} findings; worst layout shift of a page that streams: {worst:.3f}")
-    return 1 if wrong else 0
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

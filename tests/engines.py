@@ -14,11 +14,11 @@ from playground.core.session import Session
 from playground.core.settings import Profile
 from playground.core.tools import Tool
 from playground.engine.engine import Engine
-from playground.engine.recorded_model import tape
+from playground.engine.recorded_model import recorded_answers
 from playground.engine.runner import RetryWaits
 from playground.engine.settings import settings_from
 from playground.simulator.app import simulator_app
-from playground.simulator.recorded import Tape
+from playground.simulator.recorded import RecordedSession
 from playground.simulator.scenario import Script
 from tests.databases import create_empty_database
 from tests.engine.boundary import Boundary
@@ -49,8 +49,8 @@ async def run_engine(
     """An engine on the database of `folder` for as long as the block lasts. Retries come at once.
     `boundary` writes down what the simulator sends."""
 
-    async def recorded_tape(session_id: str) -> Tape | None:
-        return await tape(engine.log, session_id)
+    async def recorded_tape(session_id: str) -> RecordedSession | None:
+        return await recorded_answers(engine.log, session_id)
 
     app = simulator_app(
         pace=pace, scenario=scenario, key=lambda sent: sent == KEY, tapes=recorded_tape

@@ -133,7 +133,7 @@ class Told:
         return self.script.lines
 
     @property
-    def ran(self) -> Counter[str]:
+    def effect_counts(self) -> Counter[str]:
         """How often each call had its effect."""
         return Counter(self.effects.read_text().split() if self.effects.exists() else ())
 
@@ -143,7 +143,7 @@ class Outcome:
     """`violations` are sentences; `told` counts events, `open` what the kill caught in the act."""
 
     violations: list[str]
-    told: int
+    reported: int
     caught: Counter[str]
 
 
@@ -383,16 +383,16 @@ async def _compared(
             f"{this.id}: {text}" for text in await _followed_on(client, this, log, caught)
         ]
         folded = (await client.get(f"/sessions/{this.id}")).json()
-        violations += [f"{this.id}: {text}" for text in _kept(this, log)]
+        violations += [f"{this.id}: {text}" for text in _check_outputs(this, log)]
         violations += [f"{this.id}: {text}" for text in _at_rest(this, log, folded, caught)]
         violations += [f"{this.id}: {effect}" for effect in _effects(this, log)]
     # A whole run on the restarted server: time enough for a run to go on by itself, if any did.
-    before = [this.ran for this in tolds]
+    before = [this.effect_counts for this in tolds]
     new = (await client.post("/sessions", json={})).json()["id"]
     await client.post(f"/sessions/{new}/prompts", json={"text": "hello"})
     await wait_for_session(client, new)
     for this, log, ran in zip(tolds, logs, before, strict=True):
-        if await read_log(client, this.id) != log or this.ran != ran:
+        if await read_log(client, this.id) != log or this.effect_counts != ran:
             violations.append(f"{this.id}: went on by itself after the restart")
         chosen = await _chosen(client, this, chance, caught)
         violations += [f"{this.id}: {text}" for text in chosen]
@@ -405,9 +405,9 @@ def sound(db: Path) -> list[str]:
         (verdict,) = connection.execute("PRAGMA integrity_check").fetchone()
         strays = connection.execute("PRAGMA foreign_key_check").fetchall()
         running = connection.execute("SELECT id FROM sessions WHERE state = 'running'").fetchall()
-    matches = [] if verdict == "ok" else [f"integrity_check: {verdict}"]
-    matches += [f"foreign_key_check: {stray}" for stray in strays]
-    return matches + [f"{session} is listed as running" for (session,) in running]
+    problems = [] if verdict == "ok" else [f"integrity_check: {verdict}"]
+    problems += [f"foreign_key_check: {stray}" for stray in strays]
+    return problems + [f"{session} is listed as running" for (session,) in running]
 
 
 async def read_log(client: httpx.AsyncClient, session_id: str) -> dict[int, Mapping[str, Any]]:
@@ -421,10 +421,10 @@ async def _followed_on(
 ) -> list[str]:
     """Whoever followed the session goes on with its cursor: what pages show and showed, and each
     event once."""
-    matches = [problem for page in output.pages for problem in page.told_before(log)]
+    problems = [problem for page in output.pages for problem in page.told_before(log)]
     for page in output.pages:
         if page.is_saved and page.cursor and int(page.cursor) > max(log):
-            matches.append(f"the stream told {page.cursor}, the log ends at {max(log)}")
+            problems.append(f"the stream told {page.cursor}, the log ends at {max(log)}")
         if ahead := page.ahead(log):
             caught["pages ahead of the log"] += 1
             caught["characters ahead"] += ahead
@@ -432,7 +432,7 @@ async def _followed_on(
     tasks = [asyncio.create_task(page.follow(client)) for page in output.pages]
     try:
         for page, cursor in zip(output.pages, cursors, strict=True):
-            matches += await page.told_after(client, cursor, log)
+            problems += await page.told_after(client, cursor, log)
     finally:
         for task in tasks:
             task.cancel()
@@ -441,14 +441,14 @@ async def _followed_on(
     async with asyncio.timeout(SETTLED_S):
         await rest.follow(client, max(log))
     if rest.lines != log:
-        matches.append("the events of before and after the restart are not the log")
-    return matches + output.script.problems + rest.problems
+        problems.append("the events of before and after the restart are not the log")
+    return problems + output.script.problems + rest.problems
 
 
-def _kept(output: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
+def _check_outputs(output: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Every event told is there and equal; the log has no gap."""
-    matches = [f"event {seq} was told and is lost" for seq in output.lines if seq not in log]
-    matches += [
+    problems = [f"event {seq} was told and is lost" for seq in output.lines if seq not in log]
+    problems += [
         f"event {seq} was told as {line} and is {log[seq]}"
         for seq, line in output.lines.items()
         if seq in log and log[seq] != line
@@ -456,41 +456,41 @@ def _kept(output: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
     there = Counter((line["kind"], line.get("call_id", "")) for line in log.values())
     for event, count in Counter(output.script.acknowledged).items():
         if there[event] < count:
-            matches.append(
+            problems.append(
                 f"{event} was acknowledged {count} times and is there {there[event]} times"
             )
     if list(log) != list(range(1, len(log) + 1)):
-        matches.append("the log has a gap")
-    return matches
+        problems.append("the log has a gap")
+    return problems
 
 
 def _at_rest(
     output: Told, log: Mapping[int, Mapping[str, Any]], folded: Any, caught: Counter[str]
 ) -> list[str]:
     """Nothing runs; what was under way says so, and what there was of it is kept."""
-    matches = [] if folded["state"] != "running" else ["it says it is running"]
+    problems = [] if folded["state"] != "running" else ["it says it is running"]
     caught[folded["state"]] += 1
     turns = _turns(log)
     for number, events in turns.items():
         ends = [e for e in events if e["kind"] in ("response_ended", "response_failed")]
         if len(ends) != 1:
-            matches.append(f"turn {number} has {len(ends)} ends")
+            problems.append(f"turn {number} has {len(ends)} ends")
         elif ends[0].get("failure") == "interrupted":
             caught["cut answers"] += 1
             if folded["state"] != "interrupted":
-                matches.append(f"turn {number} was cut, and the session is {folded['state']}")
-        matches += _partial_text(number, events)
+                problems.append(f"turn {number} was cut, and the session is {folded['state']}")
+        problems += _partial_text(number, events)
     for call in folded["calls"]:
         if call["status"] == "running":
-            matches.append(f"call {call['id']} says it is running")
+            problems.append(f"call {call['id']} says it is running")
         if call["status"] == "interrupted":
             caught["cut calls"] += 1
             if folded["state"] not in ("waiting", "paused"):
-                matches.append(f"call {call['id']} asks nobody: {folded['state']}")
+                problems.append(f"call {call['id']} asks nobody: {folded['state']}")
     pauses = [line["limit"] for line in log.values() if line["kind"] == "run_paused"]
     caught["limits reached"] += sum(limit == "max_turns" for limit in pauses)
     caught["held by the restart"] += "restart" in pauses
-    return matches
+    return problems
 
 
 def _effects(output: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
@@ -500,8 +500,8 @@ def _effects(output: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
     decided = Counter(line["call_id"] for line in lines if line["kind"] == "call_decided")
     ended = {line["call_id"] for line in lines if line["kind"] == "call_ended"}
     results = []
-    for call in started.keys() | output.ran.keys() | ended:
-        starts, ran = started[call], output.ran[call]
+    for call in started.keys() | output.effect_counts.keys() | ended:
+        starts, ran = started[call], output.effect_counts[call]
         if not ran <= starts <= decided[call] <= 1 or (call in ended and ran != 1):
             results.append(
                 f"call {call}: {decided[call]} decisions, {starts} starts, {ran} effects"
@@ -538,35 +538,35 @@ async def _chosen(
     not to run again did not."""
     folded = (await client.get(f"/sessions/{output.id}")).json()
     cut = [call for call in folded["calls"] if call["status"] == "interrupted"]
-    before, matches = output.ran, []
+    before, problems = output.effect_counts, []
     choices = {call["id"]: chance.choice(CHOICES) for call in cut}
     for call in cut:
-        matches += await _decided(client, output, call, choices[call["id"]])
+        problems += await _decided(client, output, call, choices[call["id"]])
         caught[f"chosen: {choices[call['id']]}"] += 1
     if not cut:
-        return matches
+        return problems
     if folded["state"] == "paused":
-        if output.ran != before:
-            matches.append("a paused run ran a call")
+        if output.effect_counts != before:
+            problems.append("a paused run ran a call")
         await client.post(f"/sessions/{output.id}/continue", json={})
     folded = await wait_for_session(client, output.id)
     status = {call["id"]: call["status"] for call in folded["calls"]}
     for call_id, choice in choices.items():
-        again = output.ran[call_id] - before[call_id]
+        again = output.effect_counts[call_id] - before[call_id]
         if status[call_id] != "done" or again != (choice == "run"):
-            matches.append(f"{choice}: call {call_id} is {status[call_id]}, and ran {again} times")
-    return matches
+            problems.append(f"{choice}: call {call_id} is {status[call_id]}, and ran {again} times")
+    return problems
 
 
 async def _decided(
     client: httpx.AsyncClient, output: Told, call: Mapping[str, Any], choice: str
 ) -> list[str]:
     path = f"/sessions/{output.id}/calls/{call['id']}/decision"
-    seen = "0" * 64
+    digest = "0" * 64
     for line in output.lines.values():
         if line["kind"] == "call_checked" and line["call_id"] == call["id"]:
-            seen = line["digest"]
-    stale = await client.post(path, json={"decision": choice, "digest": seen})
+            digest = line["digest"]
+    stale = await client.post(path, json={"decision": choice, "digest": digest})
     if stale.status_code != 409:
         return [f"a card from before the crash was taken: {stale.status_code}"]
     body = {"decision": choice, "digest": call["digest"], "text": "It was done."}

@@ -82,7 +82,7 @@ def marks() -> list[list[str]]:
     return [[mark(turn, nth) for nth in range(count)] for turn, count in enumerate(CALLS, 1)]
 
 
-def said(turn: int) -> str:
+def turn_text(turn: int) -> str:
     return f"Turn {turn}: " + " ".join(f"word{number}" for number in range(WORDS)) + "."
 
 
@@ -90,7 +90,7 @@ def script_of_work() -> str:
     turns = []
     for turn, count in enumerate(CALLS, 1):
         calls = [{"name": TOOL, "arguments": {"text": mark(turn, n)}} for n in range(count)]
-        turns.append({"text": said(turn), "calls": calls})
+        turns.append({"text": turn_text(turn), "calls": calls})
     return json.dumps({"turns": turns})
 
 
@@ -129,8 +129,8 @@ class Upstream:
         data = json.loads(body)
         system = data.get("system") or data["messages"][0]["content"]
         turn = 1 + sum(message["role"] == "assistant" for message in data["messages"])
-        asked = Asked(system, turn, time.monotonic())
-        self.asked.append(asked)
+        request = Asked(system, turn, time.monotonic())
+        self.asked.append(request)
         self.results.came_upstream(system, data)
         self.by_hand.came_upstream(system, turn, data)
         read = False
@@ -142,18 +142,18 @@ class Upstream:
             read = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        async def noted(message: Message) -> None:
+        async def note_end(message: Message) -> None:
             await send(message)
             if message["type"] == "http.response.body" and not message.get("more_body"):
-                asked.whole_at = time.monotonic()
+                request.whole_at = time.monotonic()
 
         app: ASGIApp = simulator_app(
             pace=PACE, scenario=scenario(script_of_work()), seed=len(self.asked)
         )
-        await app(scope, again, noted)
+        await app(scope, again, note_end)
 
     def of(self, agent: str, turn: int) -> list[Asked]:
-        return [asked for asked in self.asked if (asked.agent, asked.turn) == (agent, turn)]
+        return [request for request in self.asked if (request.agent, request.turn) == (agent, turn)]
 
 
 # The agent --------------------------------------------------------------------------------------
@@ -330,8 +330,8 @@ class Agent:
         if self.protocol == "anthropic":
             content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
             for call in calls:
-                given = json.loads(call.arguments or "{}")
-                block = {"type": "tool_use", "id": call.id, "name": call.name, "input": given}
+                arguments = json.loads(call.arguments or "{}")
+                block = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
                 content.append(block)
             self.messages.append({"role": "assistant", "content": content})
             return
@@ -515,8 +515,12 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
         try:
             async with first.client() as client:
                 agents = await _agents(client, place, chance)
-                held = {agent.name: agent for agent in agents if agent.decided is not None}
-                decider = Decider(held, results, by_hand, chance, idle=moment == MOMENTS[1])
+                deciding_agents = {
+                    agent.name: agent for agent in agents if agent.decided is not None
+                }
+                decider = Decider(
+                    deciding_agents, results, by_hand, chance, idle=moment == MOMENTS[1]
+                )
                 working = [asyncio.create_task(agent.work()) for agent in agents]
                 deciding = asyncio.create_task(decider.run(client))
                 watching = asyncio.create_task(machine.watch())
@@ -552,7 +556,7 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
                 await round_.compare_at_end(client)
             round_.violations += sound(db)
             round_.caught[moment] += 1
-            return Outcome(round_.violations, round_.told, round_.caught)
+            return Outcome(round_.violations, round_.reported, round_.caught)
         finally:
             for task in working:
                 task.cancel()
@@ -576,8 +580,8 @@ async def _agents(client: httpx.AsyncClient, place: str, chance: Random) -> list
         assert (await client.post("/keys", json=named)).is_success
         for what in ("stops at nothing", "stops at calls", "stops at results", "is answered"):
             stop_at = what.split()[-1] if what != "is answered" else "calls"
-            asked = {"upstream": f"up-{protocol}", "stop_at": stop_at}
-            tap = (await client.post("/taps", json=asked)).json()
+            tap_form = {"upstream": f"up-{protocol}", "stop_at": stop_at}
+            tap = (await client.post("/taps", json=tap_form)).json()
             door = "anthropic" if protocol == "anthropic" else "openai"
             name = f"{protocol} {what}"
             headers = {"anthropic-version": "2023-06-01", "authorization": "Bearer of-the-agent"}
@@ -638,7 +642,7 @@ class Round:
     late_s: float
     violations: list[str] = field(default_factory=list)
     caught: Counter[str] = field(default_factory=Counter)
-    told: int = 0
+    reported: int = 0
     _before: dict[str, Log] = field(default_factory=dict)
     _asked: dict[str, Counter[int]] = field(default_factory=dict)
 
@@ -657,14 +661,14 @@ class Round:
             for match in (*self._calls(agent, log), *self._text(agent, log)):
                 self.say(f"{agent.name}: {match}")
             self._asked[agent.name] = Counter(
-                asked.turn for asked in self.upstream.asked if asked.agent == agent.name
+                request.turn for request in self.upstream.asked if request.agent == agent.name
             )
         for each in (self.decider.results, self.decider.by_hand):
             self.violations += each.lost(logs)
-            self.told += len(each.confirmed)
+            self.reported += len(each.confirmed)
         self.caught["held results"] += len(self.decider.results.seen)
         for key, choice in self.decider.confirmed.items():
-            self.told += 1
+            self.reported += 1
             there = _decisions(self._before[key[0]]).get(self.decider.seen[key].call)
             if there != choice:
                 self.say(f"{key}: {choice} was confirmed, and the log has {there}")
@@ -680,7 +684,7 @@ class Round:
         of = _call_ids(log)
         for attempt in agent.attempts:
             for call in attempt.calls.values() if attempt.whole else ():
-                self.told += 1
+                self.reported += 1
                 if of.get(call.id) not in started:
                     yield f"call {call.text} was got, and its start is not in the log"
         for (name, text), card in self.decider.seen.items():
@@ -708,7 +712,7 @@ class Round:
             if self.killed_at - lost > LOST_S + 2 * self.late_s:
                 late = f"what sleeps is {1000 * self.late_s:.0f} ms late here"
                 yield f"text that passed {lost_ms} ms before the kill is not in the log ({late})"
-        whole_at = [asked.whole_at for asked in self.upstream.of(agent.name, turn)]
+        whole_at = [request.whole_at for request in self.upstream.of(agent.name, turn)]
         is_due = any(at is not None and at < self.killed_at - SETTLED_S for at in whole_at)
         if is_due and not _has_ended(log):
             yield f"upstream's answer to turn {turn} was whole, and the log has no end"
@@ -722,14 +726,14 @@ class Round:
             log = logs.get(agent.name, {})
             for match in (
                 *agent.problems,
-                *self._kept(agent, log),
+                *self._check_agent(agent, log),
                 *self._upstream(agent),
                 *self._effects(agent, log),
             ):
                 self.say(f"{agent.name}: {match}")
 
-    def _kept(self, agent: Agent, log: Log) -> Iterator[str]:
-        self.told += len(log)
+    def _check_agent(self, agent: Agent, log: Log) -> Iterator[str]:
+        self.reported += len(log)
         before = self._before[agent.name]
         if any(log.get(seq) != line for seq, line in before.items()):
             yield "events of before the retry are others now"
@@ -787,13 +791,13 @@ class Round:
 
     def _one_answer(self, agent: Agent) -> Iterator[str]:
         """All that was said up to where nothing was called, as one answer without any call."""
-        whole = [attempt for attempt in agent.attempts if attempt.whole]
+        whole_attempts = [attempt for attempt in agent.attempts if attempt.whole]
         ends = [turn for turn, count in enumerate(CALLS, 1) if not count]
         due = [range(first + 1, last + 1) for first, last in zip([0, *ends], ends, strict=False)]
-        if len(whole) != len(due):
-            yield f"it got {len(whole)} answers, and {len(due)} were due"
-        for attempt, turns in zip(whole, due, strict=False):
-            if "".join(attempt.text.split()) != "".join("".join(map(said, turns)).split()):
+        if len(whole_attempts) != len(due):
+            yield f"it got {len(whole_attempts)} answers, and {len(due)} were due"
+        for attempt, turns in zip(whole_attempts, due, strict=False):
+            if "".join(attempt.text.split()) != "".join("".join(map(turn_text, turns)).split()):
                 yield f"it got {attempt.text!r} of the turns {turns}"
         for attempt in agent.attempts:
             if attempt.calls or any(_bears(attempt.raw, mark(1, 0), p) for p in PATHS):

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 
 from playground.render.blocks import PageFrame
-from playground.render.filters import shown
+from playground.render.filters import show_hidden
 from tests.render.page import Page, parse
 from tests.servers import messages
 
@@ -104,7 +104,7 @@ class PageReader:
         yield from self.problems
         texts, ended = texts_of(log), _ended_parts(log)
         for place, text in self.growing().items():
-            logged = shown(texts.get(place, ""))
+            logged = show_hidden(texts.get(place, ""))
             may_be_ahead = not self.is_saved and text.startswith(logged)
             if not logged.startswith(text) and not may_be_ahead:
                 yield f"{self._name} showed part {place} as {text!r}, logged is {logged!r}"
@@ -125,7 +125,7 @@ class PageReader:
         """Characters that this page showed and that were lost: deltas of the last moment."""
         texts = texts_of(log)
         return sum(
-            max(len(text) - len(shown(texts.get(place, ""))), 0)
+            max(len(text) - len(show_hidden(texts.get(place, ""))), 0)
             for place, text in self.growing().items()
         )
 
@@ -164,7 +164,7 @@ class PageReader:
             node = self.page.tree.find(f"part-{place[0]}-{place[1]}")
             for prose in node.walk() if node is not None else ():
                 is_text = prose.attributes.get("class") == "prose"
-                if is_text and " ".join(prose.text.split()) != " ".join(shown(text).split()):
+                if is_text and " ".join(prose.text.split()) != " ".join(show_hidden(text).split()):
                     yield f"part {place} is {prose.text!r}, and logged {text!r}"
 
     @property

@@ -20,7 +20,7 @@ def returned(text: str) -> str:
     return f"noted {text}"
 
 
-def edited(text: str) -> str:
+def edited_text(text: str) -> str:
     return f"seen {text}"
 
 
@@ -71,7 +71,7 @@ class ResultDecider:
 
     async def _decide(self, client: httpx.AsyncClient, key: Key, card: ResultCard) -> None:
         change = self.chance.random() < 0.5
-        body = {"digest": card.digest, **({"text": edited(key[1])} if change else {})}
+        body = {"digest": card.digest, **({"text": edited_text(key[1])} if change else {})}
         self.sent[key] = change
         path = f"/sessions/{card.session}/calls/{card.call}/result"
         answer = await client.post(path, json=body)
@@ -110,13 +110,13 @@ class ResultDecider:
                 change = decided.get(call)
                 if change is None:
                     yield f"{name}: the result of {text} was not decided"
-                expected.setdefault(name, set()).add((edited if change else returned)(text))
-            held = [
+                expected.setdefault(name, set()).add((edited_text if change else returned)(text))
+            progressed_ids = [
                 line["call_id"]
                 for line in logs.get(name, {}).values()
                 if line["kind"] == "call_progressed"
             ]
-            if sorted(held) != sorted(set(held)):
+            if sorted(progressed_ids) != sorted(set(progressed_ids)):
                 yield f"{name}: a result was held twice"
         for name, results in self.asked:
             for result in set(results) - expected.get(name, set()):

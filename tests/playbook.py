@@ -51,21 +51,21 @@ def settings(
     )
 
 
-def logged(*events: Event) -> list[Logged]:
+def number_events(*events: Event) -> list[Logged]:
     """Events with seq 1, 2, ... and a ms between them."""
     return [Logged(seq, 1_000 + seq, event) for seq, event in enumerate(events, 1)]
 
 
 def session(*events: Event) -> Session:
-    return fold("s", logged(*events))
+    return fold("s", number_events(*events))
 
 
-def begun(*tools: Tool, **more: Any) -> list[Event]:
+def start_events(*tools: Tool, **more: Any) -> list[Event]:
     """A session with one prompt."""
     return [SessionStarted(settings(*tools, **more)), PromptAdded("hello")]
 
 
-def sent(number: int, choice: ToolChoice | None = None) -> Event:
+def request_sent(number: int, choice: ToolChoice | None = None) -> Event:
     return RequestSent(
         number,
         protocol="anthropic",
@@ -79,7 +79,7 @@ def sent(number: int, choice: ToolChoice | None = None) -> Event:
 
 
 def opened(number: int) -> list[Event]:
-    return [sent(number), ResponseStarted(200, {})]
+    return [request_sent(number), ResponseStarted(200, {})]
 
 
 def part(index: int, kind: Any = "text", text: str = "hi", **more: Any) -> list[Event]:
@@ -114,7 +114,7 @@ def failed(number: int, *parts: Iterable[Event], failure: Any = "interrupted") -
     return [*opened(number), *inner, ResponseFailed(failure, "It stopped.")]
 
 
-def checked(call_id: str, *problems: Problem, parallel_safe: bool = False) -> Event:
+def call_checked(call_id: str, *problems: Problem, parallel_safe: bool = False) -> Event:
     return CallChecked(call_id, problems, parallel_safe, "digest")
 
 
@@ -122,5 +122,5 @@ def run(call_id: str, **more: Any) -> Event:
     return CallDecided(call_id, "run", digest="digest", **more)
 
 
-def ran(call_id: str, text: str = "ok") -> list[Event]:
+def run_call(call_id: str, text: str = "ok") -> list[Event]:
     return [CallStarted(call_id, 1), CallEnded(call_id, text_result(text))]

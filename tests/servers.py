@@ -162,8 +162,8 @@ async def messages(answer: httpx.Response) -> AsyncGenerator[Mapping[str, str]]:
     """The whole messages of an event stream, as a browser counts them: {"id", "event", "data"}."""
     rest = ""
     async for text in answer.aiter_text():
-        *whole, rest = (rest + text).split("\n\n")
-        for message in whole:
+        *whole_parts, rest = (rest + text).split("\n\n")
+        for message in whole_parts:
             fields: dict[str, str] = {}
             for line in message.split("\n"):
                 name, _, value = line.partition(": ")

@@ -39,7 +39,7 @@ FORMATS = re.compile(r"as=(anthropic|batch|har|openai|otlp)|/requests/\d+ |/requ
 """Answers in the form of another program."""
 
 
-def listed(name: str) -> list[str]:
+def read_lines(name: str) -> list[str]:
     return (SURFACE / name).read_text("utf-8").splitlines()
 
 
@@ -73,7 +73,7 @@ def documented_routes() -> set[tuple[str, str]]:
 
 
 def test_every_route_is_in_the_reference_and_no_other() -> None:
-    routes = [line.split()[1:] for line in listed("routes.txt")]
+    routes = [line.split()[1:] for line in read_lines("routes.txt")]
     expected = {(method, path) for method, path in routes if method != "*"}
     assert documented_routes() - NO_ROUTES == expected - NO_ROUTES
 
@@ -83,7 +83,7 @@ def test_every_option_is_in_the_section_of_its_command() -> None:
     common = parts["Rules for all commands"]
     contract = (DOCS / "contract.md").read_text("utf-8")
     missing = []
-    for line in listed("options.txt"):
+    for line in read_lines("options.txt"):
         match = re.match(r"playground( [a-z]+)? (--?[\w-]+) ", line)
         if match is None:
             continue
@@ -94,7 +94,9 @@ def test_every_option_is_in_the_section_of_its_command() -> None:
 
 
 def test_every_exit_code_is_in_the_contract() -> None:
-    codes = {match[1] for line in listed("cli.txt") if (match := re.match(r"exit (\d+):", line))}
+    codes = {
+        match[1] for line in read_lines("cli.txt") if (match := re.match(r"exit (\d+):", line))
+    }
     table = sections(DOCS / "contract.md")["Exit codes"]
     assert codes <= set(re.findall(r"^\| (\d+) \|", table, re.M))
 
@@ -102,7 +104,7 @@ def test_every_exit_code_is_in_the_contract() -> None:
 def test_every_field_that_a_command_prints_is_in_its_section() -> None:
     parts = sections(REFERENCE / "commands.md")
     missing = set()
-    for line in listed("cli.txt"):
+    for line in read_lines("cli.txt"):
         words, arrow, shape = line.partition(" ->")
         if not arrow or "jsonl" in words or words.startswith("run "):  # events: see below
             continue
@@ -118,7 +120,7 @@ def test_every_kind_of_event_and_its_fields_are_in_the_reference() -> None:
     shared |= names_in((REFERENCE / "tools.md").read_text("utf-8"))
     shared |= names_in(sections(REFERENCE / "http.md")["Sessions"])
     missing = []
-    for line in listed("stored.txt"):
+    for line in read_lines("stored.txt"):
         match = re.match(r"event (\w+)  ?(\.?.*)$", line)
         if match is None:
             continue
@@ -133,7 +135,7 @@ def test_every_kind_of_event_and_its_fields_are_in_the_reference() -> None:
 def test_every_field_of_an_answer_is_in_the_reference() -> None:
     named = set[str]().union(*(names_in(page.read_text("utf-8")) for page in PAGES))
     missing = set()
-    for line in listed("http.txt"):
+    for line in read_lines("http.txt"):
         request, arrow, shape = line.partition(" ->")
         if arrow and "/sim/" not in request and not FORMATS.search(request + " "):
             missing |= {(request, name) for name in fields_of(shape) if name not in named}
@@ -144,11 +146,11 @@ def test_every_field_that_a_request_takes_is_in_the_reference() -> None:
     named = names_in((REFERENCE / "http.md").read_text("utf-8"))
     named |= names_in((REFERENCE / "tools.md").read_text("utf-8"))
     missing = set()
-    for line in listed("http.txt"):
+    for line in read_lines("http.txt"):
         match = re.match(r"POST!? (/\S+) ([\w,]+) \d{3} ", line)
         if match and not match[1].startswith("/sim/"):
             missing |= {(match[1], name) for name in match[2].split(",") if name not in named}
-    for line in listed("requests.txt"):
+    for line in read_lines("requests.txt"):
         if line.startswith(("GET", "PAGE", "STREAM")) and "/sim/" not in line:
             query = re.findall(r"[?&](\w+)=", line)
             missing |= {(line, name) for name in query if name not in named}

@@ -274,8 +274,8 @@ def test_blocks_of_a_page_when_followed_in_order_do_what_they_say(
     for block in blocks_of((ROOT / page).read_text("utf-8")):
         try:
             reader.follow(block)
-        except AssertionError as wrong:
-            raise AssertionError(f"{page}, line {block.line}: {wrong}") from wrong
+        except AssertionError as error:
+            raise AssertionError(f"{page}, line {block.line}: {error}") from error
 
 
 @pytest.mark.parametrize("page", [*PAGES, *DEVELOPING])
@@ -317,7 +317,7 @@ def check_developers(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wrong"),
+    ("text", "message"),
     [
         ("```ruby\nputs 1\n```", "language 'ruby'"),
         ("```\nls\n```", "language ''"),
@@ -330,11 +330,11 @@ def check_developers(command: str) -> None:
     ],
     ids=["language", "none", "command", "exit code", "python", "json", "output", "extra"],
 )
-def test_a_wrong_block_when_followed_fails(text: str, wrong: str, reader: Reader) -> None:
+def test_a_wrong_block_when_followed_fails(text: str, message: str, reader: Reader) -> None:
     *before, last = blocks_of(text)
     for block in before:
         reader.follow(block)
-    with pytest.raises(AssertionError, match=re.escape(wrong)):
+    with pytest.raises(AssertionError, match=re.escape(message)):
         reader.follow(last)
 
 

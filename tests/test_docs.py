@@ -44,12 +44,14 @@ def test_a_file_that_a_document_names_exists(name: str) -> None:
     text = path.read_text("utf-8")
     named = [(ROOT / match[1], match[1]) for match in PATH.finditer(text) if match[1]]
     named += [(path.parent / match[2], match[2]) for match in PATH.finditer(text) if match[2]]
-    for matches in ROOM.finditer(text):
-        room = ROOT / "app/playground" / matches[1]
+    for reference in ROOM.finditer(text):
+        room = ROOT / "app/playground" / reference[1]
         module = room if room.is_dir() else room.with_suffix(".py")
-        named.append((module, matches[0]))
-        if matches[2] not in (None, "py") and module.is_file():
-            assert re.search(rf"^(?:class|(?:async )?def) {matches[2]}\b", module.read_text(), re.M)
+        named.append((module, reference[0]))
+        if reference[2] not in (None, "py") and module.is_file():
+            assert re.search(
+                rf"^(?:class|(?:async )?def) {reference[2]}\b", module.read_text(), re.M
+            )
     assert [name for place, name in named if not place.exists()] == []
 
 
@@ -114,10 +116,10 @@ def test_a_document_with_a_bound_is_short(name: str) -> None:
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_no_paragraph_is_too_long(name: str) -> None:
-    matches = word_counts.long_paragraphs(BY_NAME[name].read_text("utf-8"))
+    paragraphs = word_counts.long_paragraphs(BY_NAME[name].read_text("utf-8"))
     most = word_counts.MOST_IN_PARAGRAPH
     hint = f"(line, words) of paragraphs over {most} words: split them, or make a list."
-    assert (matches, hint) == ([], hint)
+    assert (paragraphs, hint) == ([], hint)
 
 
 def test_a_long_paragraph_is_found_wherever_it_is() -> None:

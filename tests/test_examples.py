@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.commands.conftest import typed as typed  # the fixture
+from tests.commands.conftest import run_cli as run_cli  # the fixture
 from tests.in_process import run_server
 from tests.servers import END_S, ROOT, START_S, command, environment, run_command
 
@@ -39,15 +39,15 @@ def test_every_file_is_in_the_readme() -> None:
 
 
 @pytest.mark.parametrize("words", RESULTS)
-def test_a_command_works(typed: Typed, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+def test_a_command_works(run_cli: Typed, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.chdir(EXAMPLES)
-    code, printed, _ = typed(*find_command(words))
+    code, printed, _ = run_cli(*find_command(words))
     assert code == 0
     assert RESULTS[words] in printed
 
 
-def test_the_tools_are_accepted_by_every_provider(typed: Typed) -> None:
-    code, _, _ = typed("lint", str(EXAMPLES / "tools.json"))
+def test_the_tools_are_accepted_by_every_provider(run_cli: Typed) -> None:
+    code, _, _ = run_cli("lint", str(EXAMPLES / "tools.json"))
     assert code == 0
 
 

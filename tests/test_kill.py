@@ -15,4 +15,4 @@ from tests.killing import kill_round
 async def test_what_was_told_holds_after_a_kill(tmp_path: Path, seed: int) -> None:
     outcome = await kill_round(tmp_path, seed)
     assert outcome.violations == []
-    assert outcome.told > 20
+    assert outcome.reported > 20

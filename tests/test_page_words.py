@@ -21,8 +21,8 @@ def write(root: Path, name: str, text: str) -> None:
 
 
 def test_page_has_no_long_sentence() -> None:
-    matches = [text for text in long_sentences() if text.words not in EXCEPTIONS]
-    assert matches == [], f"Split these sentences; at most {MOST_WORDS} words each."
+    sentences = [text for text in long_sentences() if text.words not in EXCEPTIONS]
+    assert sentences == [], f"Split these sentences; at most {MOST_WORDS} words each."
 
 
 def test_page_has_no_avoided_word() -> None:

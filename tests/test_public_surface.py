@@ -181,13 +181,17 @@ class _Forms(HTMLParser):
         self.form = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            method = given.get("method", "get").upper()
-            self.form = f"form {method} {without_places(given.get('action', ''))}"
+            method = attributes.get("method", "get").upper()
+            self.form = f"form {method} {without_places(attributes.get('action', ''))}"
             self.lines.add(self.form)
-        elif tag in ("input", "select", "textarea", "button") and self.form and given.get("name"):
-            self.lines.add(f"{self.form} {given['name']}")
+        elif (
+            tag in ("input", "select", "textarea", "button")
+            and self.form
+            and attributes.get("name")
+        ):
+            self.lines.add(f"{self.form} {attributes['name']}")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form":
@@ -298,13 +302,16 @@ class Server:
     def send(
         self, method: str, path: str, body: str = "", accept: str = "", **headers: str
     ) -> http.client.HTTPResponse:
-        given = {"authorization": f"Bearer {TOKEN}", "accept": accept or "application/json"}
+        request_headers = {
+            "authorization": f"Bearer {TOKEN}",
+            "accept": accept or "application/json",
+        }
         if body.startswith(("{", "[")):
-            given["content-type"] = "application/json"
+            request_headers["content-type"] = "application/json"
         if path.startswith("/sim"):
-            given |= {"x-api-key": TOKEN, "x-goog-api-key": TOKEN}
-            given["anthropic-version"] = "2023-06-01"
-        self.client.request(method, path, body.encode() or None, {**given, **headers})
+            request_headers |= {"x-api-key": TOKEN, "x-goog-api-key": TOKEN}
+            request_headers["anthropic-version"] = "2023-06-01"
+        self.client.request(method, path, body.encode() or None, {**request_headers, **headers})
         return self.client.getresponse()
 
     def ask(self, method: str, path: str, body: str = "", accept: str = "") -> tuple[int, str, str]:
@@ -373,8 +380,8 @@ def request_lines(server: Server) -> Iterator[str]:
         data = json.loads(body) if body.startswith("{") else {}
         message = " ".join(filter(None, (*line.split(" ")[:2], ",".join(data))))
         for name in data if how == "POST" else ():
-            wrong = json.dumps({**data, name: {"no": ["such", 7]}})
-            yield f"{message} {name} of a wrong type: {server.ask('POST', path, wrong)[0]}"
+            bad_body = json.dumps({**data, name: {"no": ["such", 7]}})
+            yield f"{message} {name} of a wrong type: {server.ask('POST', path, bad_body)[0]}"
         if how.startswith("STREAM"):
             status, kind, text = server.messages(path, int(how.removeprefix("STREAM")))
         elif how == "UPGRADE":
@@ -392,14 +399,14 @@ def request_lines(server: Server) -> Iterator[str]:
 # --- what is compared
 
 
-def listed(name: str) -> list[str]:
+def read_lines(name: str) -> list[str]:
     path = HELD / name
     return path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
 
 
 def compare(name: str, matches: Iterable[str]) -> None:
     """Fail with a sentence on each line that is not as it was listed."""
-    now, before = set(matches), set(listed(name))
+    now, before = set(matches), set(read_lines(name))
     gone = [
         f"Gone or different, but somebody relies on it: {text}" for text in sorted(before - now)
     ]
@@ -572,7 +579,7 @@ def write() -> None:
             "stored.txt": stored_lines(server.db),
         }
         for listing, lines in result.items():
-            before, now = set(listed(listing)), set(lines)
+            before, now = set(read_lines(listing)), set(lines)
             for line in sorted(before - now):
                 print(f"{listing}: gone or different: {line}")
             text = "".join(f"{line}\n" for line in sorted(before | now))

@@ -105,12 +105,12 @@ def avoided(source: str) -> Iterator[tuple[int, str, str]]:
 
 
 def test_no_sentence_has_an_avoided_phrase() -> None:
-    matches = [
+    problems = [
         f"{path.relative_to(ROOT)}:{line}: {phrase!r}; write: {instead}"
         for path in MODULES
         for line, phrase, instead in avoided(path.read_text("utf-8"))
     ]
-    assert not matches, "\n".join(matches)
+    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(

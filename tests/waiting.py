@@ -53,7 +53,7 @@ async def wait_while_running(engine: Engine, session_id: str, timeout_s: float =
 
     async def is_at_rest() -> bool:
         nonlocal session
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             session = live.session
         return session.state != "running"
 

@@ -395,7 +395,7 @@ def _batch(commands: argparse._SubParsersAction[_Parser]) -> None:
         ("markdown", "Markdown"),
     ):
         parser.add_argument(f"--{option}", type=Path, metavar="FILE", help=f"the report as {form}")
-    parser.add_argument("--seed", type=_whole, metavar="N", help="the order of the cases")
+    parser.add_argument("--seed", type=_whole_number, metavar="N", help="the order of the cases")
     parser.add_argument(
         "--max-cost", type=_dollars, metavar="USD", help="pause before this amount is spent"
     )
@@ -442,7 +442,7 @@ def _batch(commands: argparse._SubParsersAction[_Parser]) -> None:
     _db(parser)
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) < 2**63):
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
     return int(text)

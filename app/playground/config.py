@@ -131,7 +131,7 @@ def load_env(
     values = {name: value for name, value in variables.items() if value}
     if env_file is None:
         # The folder may be untrusted; a file named on the command line is the user's own.
-        foreign = [name for name in values if not _fit(name, values, environ)]
+        foreign = [name for name in values if not _may_apply(name, values, environ)]
         warnings += [
             f"{name} in {path} was ignored. Set it in the shell, or name the file with --env-file."
             for name in foreign
@@ -153,7 +153,7 @@ def env_values(start: Path, env_file: Path | None = None) -> dict[str, str]:
     return {name: value for name, value in variables.items() if value}
 
 
-def _fit(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]) -> bool:
+def _may_apply(name: str, values: Mapping[str, str | None], environ: Mapping[str, str]) -> bool:
     """A folder's .env provides keys, and an address only for a key of its own: it must not redirect
     a key of the shell."""
     if OWN_NAMES.fullmatch(name):
@@ -195,7 +195,7 @@ def read_or_make_token(db: Path, environ: Mapping[str, str] = os.environ) -> str
     """
     path = token_path(db)
     token = read_token(db, environ)
-    if token is not None and (environ.get("PLAYGROUND_TOKEN", "").strip() or _private(path)):
+    if token is not None and (environ.get("PLAYGROUND_TOKEN", "").strip() or _is_private(path)):
         return token
     token = secrets.token_urlsafe(32)
     try:
@@ -212,7 +212,7 @@ def read_or_make_token(db: Path, environ: Mapping[str, str] = os.environ) -> str
     return token
 
 
-def _private(path: Path) -> bool:
+def _is_private(path: Path) -> bool:
     status = path.lstat()
     return stat.S_ISREG(status.st_mode) and (os.name != "posix" or not status.st_mode & 0o077)
 
@@ -223,7 +223,7 @@ def _private(path: Path) -> bool:
 def one_line(text: str) -> str:
     r"""`text` with every control, format and unpaired character as `\uXXXX`: nothing in it can end
     a line of the log or control a terminal. Idempotent."""
-    return UNPAIRED.sub(_escaped, UNPRINTABLE.sub(_escaped, text))
+    return UNPAIRED.sub(_escape, UNPRINTABLE.sub(_escape, text))
 
 
 def printable_lines(text: str) -> str:
@@ -231,7 +231,7 @@ def printable_lines(text: str) -> str:
     return "\n".join(map(one_line, text.split("\n")))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 

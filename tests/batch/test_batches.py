@@ -15,7 +15,7 @@ import pytest
 
 from playground.batch.batches import CUT, DECIDED, TROUBLES, Batches
 from playground.batch.plan import plan_batch
-from playground.batch.run_case import ANSWERED, CaseRun, Look, perform, run_case, run_data
+from playground.batch.run_case import ANSWERED, CaseRun, Look, run_case, run_data, run_until_idle
 from playground.core.errors import BadInput, Conflict, NotFound
 from playground.core.events import CallDecided
 from playground.core.tools import Tool
@@ -57,10 +57,10 @@ def a_spec(*cases: Mapping[str, Any], **more: Any) -> Spec:
     return spec_from_data({**data, "cases": list(cases)})
 
 
-async def ended(batches: Batches, batch: str) -> dict[str, str]:
+async def wait_for_outcomes(batches: Batches, batch: str) -> dict[str, str]:
     """The outcomes by case and repetition, once the batch rests."""
     async with asyncio.timeout(40):
-        await batches.rested(batch)
+        await batches.wait_until_resting(batch)
     return outcomes_of(await batches.results(batch))
 
 
@@ -68,7 +68,7 @@ def outcomes_of(results: Any) -> dict[str, str]:
     return {f"{result.key.case}{result.key.repetition}": result.outcome for result in results}
 
 
-def asked(boundary: Boundary) -> Counter[str]:
+def prompt_counts(boundary: Boundary) -> Counter[str]:
     """How often the simulator was asked each prompt for the first time."""
     bodies = (json.loads(exchange.request) for exchange in boundary.exchanges if exchange.request)
     return Counter(json.dumps(b["messages"]) for b in bodies if len(b["messages"]) == 1)
@@ -87,7 +87,7 @@ class Holding:
         if self._left < 0:
             self.holds.set()
             await asyncio.Event().wait()
-        await perform(self._engine, run, look)
+        await run_until_idle(self._engine, run, look)
 
 
 async def test_every_run_is_made_and_its_session_is_kept(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_every_run_is_made_and_its_session_is_kept(tmp_path: Path) -> None
         batches = Batches(engine)
         batch = await batches.start(await batches.plan(spec))
         with batches.listen(batch) as bell:
-            outcomes = await ended(batches, batch)
+            outcomes = await wait_for_outcomes(batches, batch)
             assert await bell.wait(1)
         assert outcomes == {"a1": "passed", "a2": "passed", "b1": "failed", "b2": "failed"}
         progress = await batches.progress(batch)
@@ -113,13 +113,13 @@ async def test_every_run_is_made_and_its_session_is_kept(tmp_path: Path) -> None
             f"{result.key.case} · default · simulator · 1",
         )
         assert await engine.log.summaries() == []
-        assert engine.rules.of(result.session) == ()
+        assert engine.rules.rules_of(result.session) == ()
         assert outcomes_of(await Batches(engine).results(batch)) == outcomes
         with pytest.raises(Conflict):
             await batches.pause(batch)
         with pytest.raises(NotFound):
             await batches.resume("nowhere")
-    assert sorted(asked(boundary).values()) == [2, 2]
+    assert sorted(prompt_counts(boundary).values()) == [2, 2]
 
 
 async def test_what_the_model_writes_wrong_is_answered_and_what_asks_needs_a_person(
@@ -146,11 +146,11 @@ async def test_what_the_model_writes_wrong_is_answered_and_what_asks_needs_a_per
     assert decided[0].is_error
     spec = replace(spec, allow=("get_weather",), cases=spec.cases[1:2])
     batch = await batches.start(await batches.plan(spec))
-    assert await ended(batches, batch) == {"person1": "needs_person"}
+    assert await wait_for_outcomes(batches, batch) == {"person1": "needs_person"}
 
 
 async def _results(batches: Batches, batch: str) -> list[RunResult]:
-    await ended(batches, batch)
+    await wait_for_outcomes(batches, batch)
     return list(await batches.results(batch))
 
 
@@ -177,12 +177,12 @@ async def test_a_pause_lets_what_runs_end_and_a_stopped_run_is_made_again(tmp_pa
             error for error in await asyncio.gather(*clicks, return_exceptions=True) if error
         ]
         assert [type(error) for error in refused] == [Conflict] * 3  # the runs are made once
-        assert set((await ended(other, batch)).values()) == {"passed"}
+        assert set((await wait_for_outcomes(other, batch)).values()) == {"passed"}
         assert (await other.progress(batch)).state == "ended"
         for change in (other.pause, other.stop, other.resume):
             with pytest.raises(NotFound):
                 await change("nothing")
-    assert sorted(asked(boundary).values()) == [1, 1, 1, 1]
+    assert sorted(prompt_counts(boundary).values()) == [1, 1, 1, 1]
 
 
 async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice(
@@ -208,10 +208,10 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
             if run.title.startswith("claimed"):
                 await wait.wait()
             if run.title.startswith("called"):  # its call has come, and its rule not been asked
-                await perform(engine, replace(run, rules=()), looked)
+                await run_until_idle(engine, replace(run, rules=()), looked)
                 called.set()
                 await wait.wait()
-            await perform(engine, run, looked)
+            await run_until_idle(engine, run, looked)
 
         batches = Batches(engine, make=make)
         batch = await batches.start(await batches.plan(spec))
@@ -237,7 +237,7 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
         batches = Batches(engine)
         assert (await batches.progress(batch)).state == "paused"
         await batches.resume(batch)
-        assert await ended(batches, batch) == {
+        assert await wait_for_outcomes(batches, batch) == {
             "claimed1": "passed",
             "whole1": "passed",
             "called1": "unknown",
@@ -247,14 +247,14 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
             result for result in await batches.results(batch) if result.key.case == "cut"
         )
         assert (unknown.detail, unknown.session is not None) == (CUT, True)
-        assert ["(claimed)" in name for name in asked(boundary)] == [True]
+        assert ["(claimed)" in name for name in prompt_counts(boundary)] == [True]
         await batches.resume(batch)
-        assert (await ended(batches, batch))["cut1"] == "unknown"
-        assert sum(asked(boundary).values()) == 1
+        assert (await wait_for_outcomes(batches, batch))["cut1"] == "unknown"
+        assert sum(prompt_counts(boundary).values()) == 1
         row = next(run for run in await run_rows(engine.database, batch) if run.place[0] == "cut")
         await batches.resume(batch, retry_unknown=True)
         async with asyncio.timeout(30):
-            while sum(asked(boundary).values()) < 3:
+            while sum(prompt_counts(boundary).values()) < 3:
                 await engine.sessions.wait(engine.sessions.position, 2**30, 5)
         await batches.stop(batch)
         rows = {run.place[0]: run for run in await run_rows(engine.database, batch)}
@@ -277,7 +277,7 @@ async def left_after_a_kill(folder: Path, spec: Spec) -> str:
                 if session.turns and within:
                     left.add(run.title)
 
-            await perform(engine, replace(run, rules=()), looked)
+            await run_until_idle(engine, replace(run, rules=()), looked)
             left.add(run.title)
             await wait.wait()
 
@@ -318,15 +318,15 @@ async def test_of_what_a_kill_left_runs_with_nothing_but_mocks_are_made_again(
     batches = Batches(engine)
     before = {run.place[0]: run.session for run in await run_rows(engine.database, batch)}
     await batches.resume(batch)
-    outcomes = await ended(batches, batch)
+    outcomes = await wait_for_outcomes(batches, batch)
     assert set(outcomes.values()) == {"passed" if made_again else "unknown"}
-    assert sorted(asked(boundary).values()) == ([1, 1] if made_again else [])
+    assert sorted(prompt_counts(boundary).values()) == ([1, 1] if made_again else [])
     after = {run.place[0]: run.session for run in await run_rows(engine.database, batch)}
     assert all((before[name] != after[name]) == made_again for name in before)
     boundary.exchanges.clear()
     await batches.resume(batch)
-    assert await ended(batches, batch) == outcomes
-    assert not asked(boundary)
+    assert await wait_for_outcomes(batches, batch) == outcomes
+    assert not prompt_counts(boundary)
 
 
 async def test_money_that_is_spent_or_kept_back_pauses_the_batch(start_engine: StartEngine) -> None:
@@ -336,22 +336,22 @@ async def test_money_that_is_spent_or_kept_back_pauses_the_batch(start_engine: S
     engine = await start_engine()
 
     async def make(run: CaseRun, look: Look) -> None:
-        await perform(engine, run, look)
-        async with engine.sessions.holding(run.session) as live:  # nothing costs money here
+        await run_until_idle(engine, run, look)
+        async with engine.sessions.lock_session(run.session) as live:  # nothing costs money here
             for turn in live.session.turns:
                 assert turn.end is not None
                 turn.end = replace(turn.end, cost=0.15)
 
     batches = Batches(engine, make=make, at_once=2)
     batch = await batches.start(await batches.plan(spec))
-    outcomes = await ended(batches, batch)
+    outcomes = await wait_for_outcomes(batches, batch)
     progress = await batches.progress(batch)
     assert progress.state == "paused"
     assert "The limit of $1 is reached" in progress.why
     assert 0.6 <= progress.spent <= 1.0
     assert len(outcomes) == round(progress.spent / 0.3)
     await batches.resume(batch, max_cost=100.0)
-    assert len(await ended(batches, batch)) == 9
+    assert len(await wait_for_outcomes(batches, batch)) == 9
     assert (await batches.progress(batch)).state == "ended"
 
 
@@ -364,7 +364,7 @@ async def test_it_stops_when_all_is_decided(start_engine: StartEngine) -> None:
     batches = Batches(engine)
     plan = await batches.plan(a_spec(*cases, variants=variants))
     batch = await batches.start(plan, stop_early=True)
-    await ended(batches, batch)
+    await wait_for_outcomes(batches, batch)
     results = await batches.results(batch)
     progress = await batches.progress(batch)
     report = make_report(plan.spec, results, stopped=True)
@@ -392,7 +392,7 @@ async def test_trouble_that_goes_on_pauses_the_batch(start_engine: StartEngine) 
     batches = Batches(engine, at_once=4)
     plan = await batches.plan(a_spec(case, defaults={"repetitions": 3 * TROUBLES}))
     batch = await batches.start(plan)
-    outcomes = await ended(batches, batch)
+    outcomes = await wait_for_outcomes(batches, batch)
     progress = await batches.progress(batch)
     assert progress.state == "paused"
     assert progress.why.startswith(f"{TROUBLES} runs in a row")
@@ -411,8 +411,8 @@ async def test_the_same_run_elsewhere_gives_the_same_session(tmp_path: Path) -> 
         asked_there = run_data(plan.run(key, "run-1", "b"))
         lines = await run_case(asked_there, elsewhere)
         there = read_session(lines, "run-1").session
-        await perform(engine, plan.run(key, "run-1", "b"))
-        async with engine.sessions.holding("run-1") as live:
+        await run_until_idle(engine, plan.run(key, "run-1", "b"))
+        async with engine.sessions.lock_session("run-1") as live:
             here = live.session
             assert [turn.request.body for turn in there.turns] == [
                 turn.request.body for turn in here.turns
@@ -429,7 +429,7 @@ async def test_a_failed_run_is_saved_as_a_test_that_fails_again(start_engine: St
     batches = Batches(engine)
     for _ in range(2):
         batch = await batches.start(await batches.plan(spec))
-        assert list((await ended(batches, batch)).values()) == ["failed"]
+        assert list((await wait_for_outcomes(batches, batch)).values()) == ["failed"]
         (result,) = await batches.results(batch)
         assert result.session is not None
         bundle = await read_bundle(engine, result.session)
@@ -477,8 +477,8 @@ async def test_what_is_started_twice_begins_once(engine: Engine) -> None:
     other = await batches.plan(a_spec(a_case("b")))
     changed = await batches.start(other, token=token)
     assert changed != token
-    await ended(batches, token)
-    await ended(batches, changed)
+    await wait_for_outcomes(batches, token)
+    await wait_for_outcomes(batches, changed)
     assert [row.id for row in await batches.list()].count(token) == 1
 
 

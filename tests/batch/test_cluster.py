@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from playground.batch.batches import Batches, EngineGone, RunLost
+from playground.batch.batches import Batches, NoRemoteWorker, RunLost
 from playground.batch.cluster import (
     DaskWorkers,
     EngineAddress,
@@ -22,14 +22,14 @@ from playground.batch.cluster import (
     differences,
     read_engine,
 )
-from playground.batch.run_case import carried, run_case, run_data
+from playground.batch.run_case import pack_run, run_case, run_data
 from playground.commands import cluster_worker
 from playground.core.errors import BadInput
 from playground.core.rules import Rule
 from playground.core.tools import Tool
 from playground.engine.engine import Engine
 from playground.store.batches import claim, run_rows
-from tests.batch.test_batches import a_case, a_spec, ended, outcomes_of
+from tests.batch.test_batches import a_case, a_spec, outcomes_of, wait_for_outcomes
 from tests.engines import run_engine
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ class Elsewhere:
     async def room(self) -> AsyncIterator[Elsewhere]:
         self.left -= 1
         if self.left < 0:
-            raise EngineGone("There are no workers.")
+            raise NoRemoteWorker("There are no workers.")
         yield self
 
     async def run(self, session: str, run_json: str) -> bytes:
@@ -86,7 +86,7 @@ async def test_the_session_of_a_run_elsewhere_is_kept_here_and_scored(tmp_path: 
 
         batches = Batches(here, workers=Elsewhere(make))
         batch = await batches.start(await batches.plan(spec))
-        outcomes = await ended(batches, batch)
+        outcomes = await wait_for_outcomes(batches, batch)
         assert outcomes == {"a1": "passed", "a2": "passed", "b1": "failed", "b2": "failed"}
         result = (await batches.results(batch))[0]
         assert result.session is not None
@@ -101,7 +101,7 @@ async def test_the_session_of_a_run_elsewhere_is_kept_here_and_scored(tmp_path: 
         assert all(key not in order for key in here.keys.secrets() for order in orders)
         plan = await batches.plan(spec)
         embedded = Batches(here)
-        again = await ended(embedded, await embedded.start(plan))
+        again = await wait_for_outcomes(embedded, await embedded.start(plan))
         assert again == outcomes
 
 
@@ -131,7 +131,7 @@ async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> N
 
         batches = Batches(here, workers=Elsewhere(make))
         batch = await batches.start(await batches.plan(spec))
-        outcomes = await ended(batches, batch)
+        outcomes = await wait_for_outcomes(batches, batch)
         assert outcomes == {
             "lost1": "unknown",
             "junk1": "unknown",
@@ -147,10 +147,10 @@ async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> N
             assert "another run" in details[name], name
         killed = replace(spec, seed=9)
         later = await Batches(here).start(await batches.plan(killed))
-        await ended(batches, later)
+        await wait_for_outcomes(batches, later)
         again = Batches(here, workers=Elsewhere(make))
         await again.resume(batch)
-        assert (await ended(again, batch))["early1"] == "passed"
+        assert (await wait_for_outcomes(again, batch))["early1"] == "passed"
         assert sent.count("lost") == 1
         key = next(iter(spec.keys()))
         await claim(
@@ -158,7 +158,7 @@ async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> N
         )
         anew = Batches(here, workers=Elsewhere(make))
         await anew.resume(batch)
-        assert (await ended(anew, batch))[f"{key.case}1"] == "unknown"
+        assert (await wait_for_outcomes(anew, batch))[f"{key.case}1"] == "unknown"
         rows = {row.place[0]: row for row in await run_rows(here.database, batch)}
         assert "during this run at tcp://gone:1" in json.loads(rows[key.case].body)["detail"]
 
@@ -199,7 +199,7 @@ async def test_a_batch_without_workers_pauses_and_says_why(tmp_path: Path) -> No
         elsewhere.left = 1
         batches = Batches(here, workers=elsewhere)
         batch = await batches.start(await batches.plan(a_spec(a_case("a"), a_case("b"))))
-        outcomes = await ended(batches, batch)
+        outcomes = await wait_for_outcomes(batches, batch)
         assert sorted(outcomes.values()) == ["passed"]
         progress = await batches.progress(batch)
         assert (progress.state, progress.why) == ("paused", "There are no workers.")
@@ -217,7 +217,7 @@ async def test_a_run_brings_what_is_known_here_alone(tmp_path: Path) -> None:
         spec = a_spec(a_case("a"))
         run = (await Batches(here).plan(spec)).run(next(iter(spec.keys())), "0" * 16, "1" * 16)
         run = replace(run, settings=replace(run.settings, tools=(tool,)))
-        case_run = await carried(here, run)
+        case_run = await pack_run(here, run)
         assert case_run.confirmed == (("WEATHER_API_KEY", "https://weather.example:8443"),)
         assert [rule.action for rule in case_run.rules] == ["run", "deny"]
         assert not case_run.recording
@@ -235,7 +235,7 @@ def test_one_process_makes_a_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def stop(self, name: str) -> None: ...
 
-    monkeypatch.setattr(cluster_worker, "_here", cluster_worker._RunsHere(maker=Maker()))  # type: ignore[arg-type]
+    monkeypatch.setattr(cluster_worker, "_here", cluster_worker._ProcessRuns(maker=Maker()))  # type: ignore[arg-type]
     assert cluster_worker.begin_once("{}", "a") == b"session"
     assert "second time" in str(cluster_worker.begin_once("{}", "a"))
     cluster_worker.stop(["a", "b"])
@@ -254,9 +254,17 @@ def test_what_an_engine_may_be() -> None:
     assert read_engine(far, trusted=True) == EngineAddress(url=far)
     with pytest.raises(BadInput, match=r"can run code on its workers and.*this machine"):
         read_engine(far, trusted=False)
-    wrong = ("local:0", "local:65", "local", "http://a:1", "tcp://a", "tls://a:1/x", "tcp://u@a:1")
+    bad_names = (
+        "local:0",
+        "local:65",
+        "local",
+        "http://a:1",
+        "tcp://a",
+        "tls://a:1/x",
+        "tcp://u@a:1",
+    )
     behind = ("tcp://127.0.0.1:1?x", "tcp://127.0.0.1:1#y", "tcp://127.0.0.1:1\n")
-    for text in (*wrong, *behind, "tcp://a:99999", ""):
+    for text in (*bad_names, *behind, "tcp://a:99999", ""):
         with pytest.raises(BadInput, match="--engine"):
             read_engine(text, trusted=True)
 
@@ -381,10 +389,10 @@ async def test_a_run_is_pinned_to_one_process_and_lost_with_it() -> None:
         making = asyncio.create_task(room.run("s1", "{}"))
         while not client.come:
             await asyncio.sleep(0)
-        given = client.submitted[0]
-        assert given["given"] == ("{}", "first", "s1")
+        submission = client.submitted[0]
+        assert submission["given"] == ("{}", "first", "s1")
         pinned = {"workers": ["tcp://w:1"], "allow_other_workers": False}
-        assert given.items() >= {**pinned, "retries": 0, "pure": False}.items()
+        assert submission.items() >= {**pinned, "retries": 0, "pure": False}.items()
         client.come[0].set_result(b"session")
         assert await making == b"session"
         assert not waiting.done()  # no more at once than it has threads

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from playground.batch.lanes import LONGEST_S, Budget, LaneWatch, ProviderLane, used_up
+from playground.batch.lanes import LONGEST_S, Budget, LaneWatch, ProviderLane, exhausted_wait_s
 from playground.core.events import RetryScheduled
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -25,12 +25,12 @@ def lane(at_once: int = 8) -> tuple[ProviderLane, list[float]]:
     return ProviderLane(lambda: clock[0], at_once), clock
 
 
-def seen(**more: Any) -> Any:
+def watched_session(**more: Any) -> Any:
     """A session as a watch looks at it."""
     return SimpleNamespace(**{"retrying": None, "turn": None, **more})
 
 
-def answered(number: int, **headers: str) -> Any:
+def make_turn(number: int, **headers: str) -> Any:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return SimpleNamespace(number=number, response=SimpleNamespace(headers=named))
 
@@ -40,30 +40,30 @@ def test_too_much_halves_a_lane_and_what_goes_well_widens_it_again() -> None:
     watch = LaneWatch(narrow, now)
     retry = RetryScheduled(1, 1, 7.0, 0, "429")
     for _ in range(2):  # the same retry is looked at more than once
-        watch.look(seen(retrying=retry))
+        watch.look(watched_session(retrying=retry))
     assert (narrow.at_once, narrow.waits_s, watch.warned) == (4, 7.0, True)
     clock[0] = 7.0
     assert narrow.waits_s == 0
     for _ in range(4):
-        narrow.went_well()
+        narrow.speed_up()
     assert narrow.at_once == 5
     for _ in range(100):
-        narrow.went_well()
+        narrow.speed_up()
     assert narrow.at_once == 8
     other = LaneWatch(narrow, now)
-    other.look(seen(retrying=RetryScheduled(1, 1, 7.0, 0, "unreachable")))
+    other.look(watched_session(retrying=RetryScheduled(1, 1, 7.0, 0, "unreachable")))
     assert (narrow.at_once, other.warned) == (8, False)
 
 
 def test_headers_that_leave_nothing_hold_a_lane_and_no_longer_than_it_takes() -> None:
     wide, _ = lane()
     watch = LaneWatch(wide, now)
-    watch.look(seen(turn=answered(1, x_ratelimit_remaining_requests="5")))
+    watch.look(watched_session(turn=make_turn(1, x_ratelimit_remaining_requests="5")))
     assert wide.waits_s == 0
     used = {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "1m30s"}
-    watch.look(seen(turn=answered(2, **used)))
+    watch.look(watched_session(turn=make_turn(2, **used)))
     assert (wide.waits_s, wide.at_once) == (90.0, 8)
-    watch.look(seen(turn=answered(3, **{**used, "x_ratelimit_reset_requests": "6h"})))
+    watch.look(watched_session(turn=make_turn(3, **{**used, "x_ratelimit_reset_requests": "6h"})))
     assert wide.waits_s == LONGEST_S
 
 
@@ -85,8 +85,8 @@ def test_headers_that_leave_nothing_hold_a_lane_and_no_longer_than_it_takes() ->
 )
 def test_when_a_limit_is_set_back(text: str, seconds: float) -> None:
     names = ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset")
-    assert used_up(dict(zip(names, ("0", text), strict=True)), NOW) == seconds
-    assert used_up(dict(zip(names, ("1", text), strict=True)), NOW) == 0
+    assert exhausted_wait_s(dict(zip(names, ("0", text), strict=True)), NOW) == seconds
+    assert exhausted_wait_s(dict(zip(names, ("1", text), strict=True)), NOW) == 0
 
 
 @pytest.mark.anyio
@@ -116,9 +116,9 @@ def test_the_dearest_run_is_kept_back_for_each_that_is_under_way() -> None:
         return budget.allows
 
     assert allowed(5)  # nothing is known yet
-    budget.ended(0.3)
-    budget.ended(0.1)
+    budget.add_cost(0.3)
+    budget.add_cost(0.1)
     assert [allowed(under_way) for under_way in range(3)] == [True, True, False]
-    budget.ended(None)  # taken for the dearest
+    budget.add_cost(None)  # taken for the dearest
     assert (budget.spent, budget.dearest) == (0.7, 0.3)
     assert [allowed(under_way) for under_way in range(2)] == [True, False]

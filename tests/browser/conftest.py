@@ -66,14 +66,14 @@ def short_list(request: pytest.FixtureRequest) -> Iterator[None]:
     used = {shared.get(name, name) for name in request.fixturenames} & {*shared.values()}
     servers: list[Server] = [request.getfixturevalue(name) for name in sorted(used)]
     for server in servers:
-        server.made.clear()
+        server.session_ids.clear()
     yield
     for server in servers:
         server.put_away()
 
 
 @pytest.fixture
-def dawdling(monkeypatch: pytest.MonkeyPatch) -> Event:
+def slow_simulator(monkeypatch: pytest.MonkeyPatch) -> Event:
     """While it is set the simulator takes 0.2 s and more for each delta; else no time at all."""
     dawdling = Event()
 

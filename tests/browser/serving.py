@@ -24,7 +24,7 @@ class Server(RunningServer):
 
     def __init__(self, running: RunningServer) -> None:
         super().__init__(url=running.url, token=running.token, db=running.db)
-        self.made: list[str] = []
+        self.session_ids: list[str] = []
         self.script = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {self.token}", "Accept": "application/json"},
@@ -42,7 +42,7 @@ class Server(RunningServer):
         """A new session, with `prompt` on its way where one is given; its id."""
         created = self.post("/sessions", {"tools": list(tools), **settings})
         session_id: str = created["id"]
-        self.made.append(session_id)
+        self.session_ids.append(session_id)
         if prompt:
             self.post(f"/sessions/{session_id}/prompts", {"text": prompt})
         return session_id
@@ -50,11 +50,11 @@ class Server(RunningServer):
     def put_away(self) -> None:
         """Take what was made since out of the list of each page that comes: with sixty sessions in
         it a page costs half as much again. Pages of these sessions do not hear of it."""
-        if self.made:
-            self.post("/find/marks", {"act": "archive", "sessions": self.made})
-            self.made.clear()
+        if self.session_ids:
+            self.post("/find/marks", {"act": "archive", "sessions": self.session_ids})
+            self.session_ids.clear()
 
-    def folded(self, session_id: str) -> Any:
+    def get_session(self, session_id: str) -> Any:
         """The session as the server has it."""
         return self.get(f"/sessions/{session_id}")
 
@@ -64,7 +64,7 @@ class Server(RunningServer):
         with self.script.stream("GET", f"/sessions/{session_id}/events", headers=live) as events:
             for line in events.iter_lines():
                 look = line.startswith("data:") and '_delta"' not in line
-                if look and self.folded(session_id)["state"] == state:
+                if look and self.get_session(session_id)["state"] == state:
                     return
         raise AssertionError(f"the session never was {state}")
 

@@ -54,7 +54,7 @@ def opened(tab: Tab, session_id: str, calls: int = 1) -> Locator:
 
 
 def contents(server: Server, session_id: str) -> list[Any]:
-    calls = server.folded(session_id)["calls"]
+    calls = server.get_session(session_id)["calls"]
     return [call["result"] and call["result"]["content"] for call in calls]
 
 
@@ -121,7 +121,7 @@ def test_what_was_typed_is_kept_when_another_tab_is_quicker(server: Server, tab:
     session_id = server.session(THREE, tools=["weather_of"])
     form = opened(tab, session_id, 3)
     form.locator("textarea[name=text]").fill("my long work")
-    (call, other, _) = server.folded(session_id)["calls"]
+    (call, other, _) = server.get_session(session_id)["calls"]
     here = f"/sessions/{session_id}/calls"
     # Another call is decided: the card is drawn anew, and what is typed stays in its place.
     server.post(f"{here}/{other['id']}/decision", {"decision": "deny", "digest": other["digest"]})

@@ -69,10 +69,14 @@ def test_two_models_live(server: Server, new_tab: NewTab) -> None:
 
     two_more = "".join(f"&session={server.session(tools=[])}" for _ in range(2))
     tab.goto("/compare?" + tab.page.url.partition("?")[2] + two_more)
-    for width, shown in ((1280, 4), (1201, 4), (1000, 1)):  # beside each other where they fit
+    for width, column_count in (
+        (1280, 4),
+        (1201, 4),
+        (1000, 1),
+    ):  # beside each other where they fit
         tab.page.set_viewport_size({"width": width, "height": 800})
         widths = [pair for pair in tab.page.evaluate(WIDTHS) if pair[1]]
-        assert len(widths) == shown
+        assert len(widths) == column_count
         assert all(inner <= lane for inner, lane in widths), width
     tab.page.set_viewport_size({"width": 390, "height": 844})
     expect(tab.find(".lane").nth(1)).to_be_hidden()

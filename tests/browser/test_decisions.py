@@ -64,7 +64,7 @@ def test_three_calls_one_by_rule_one_edited_one_denied(server: Server, tab: Tab)
     for place, words in enumerate(("from the first line", "You ran it", "You denied it")):
         why = opened(tab.card(place), "Why?")
         expect(why).to_contain_text(words)
-    by = [call["decided_by"] for call in server.folded(session_id)["calls"]]
+    by = [call["decided_by"] for call in server.get_session(session_id)["calls"]]
     assert by == ["from the first line", "person", "person"]
 
 
@@ -113,7 +113,7 @@ def test_a_slow_call_is_cancelled_and_the_lanes_show_what_ran_beside_it(
     rows = tab.find("#track rect[data-block^=call-1]")
     heights = "rows => new Set(rows.map(row => row.getAttribute('y'))).size"
     assert rows.evaluate_all(heights) == 3  # at once: the bar is drawn again meanwhile
-    results = [call["result"] for call in server.folded(session_id)["calls"]]
+    results = [call["result"] for call in server.get_session(session_id)["calls"]]
     assert all(result["is_error"] and result["kind"] == "interrupted" for result in results)
 
 
@@ -133,7 +133,7 @@ def test_a_fault_is_staged_and_the_model_recovers(server: Server, tab: Tab) -> N
     tab.press(tab.card(1), "a")
     tab.state("idle")
     expect(tab.find(".part.text").last).to_contain_text("Oslo")
-    first, second = server.folded(session_id)["calls"]
+    first, second = server.get_session(session_id)["calls"]
     assert (first["result"]["staged"], first["result"]["is_error"]) == (True, True)
     assert not second["result"]["is_error"]
 
@@ -162,6 +162,6 @@ def test_always_is_shown_then_written_and_decides_the_next_call(
     tab.state("idle")
     why = opened(tab.card(1), "Why?")
     expect(why).to_contain_text("run get_weather")
-    assert [call["decided_by"] for call in server.folded(session_id)["calls"]] == [
+    assert [call["decided_by"] for call in server.get_session(session_id)["calls"]] == [
         "run get_weather"
     ] * 2

@@ -50,21 +50,21 @@ SEEN_TWICE = """() => {
 
 @pytest.mark.slow
 def test_a_doubt_is_told_and_marked_while_the_arguments_stream(
-    streaming_server: Server, streaming_tab: Tab, dawdling: Event
+    streaming_server: Server, streaming_tab: Tab, slow_simulator: Event
 ) -> None:
     tab = streaming_tab
     tab.open(streaming_server.session(tools=[EVENT]))
     tab.page.evaluate(WATCH)
-    dawdling.set()  # a page on a busy machine sees an answer only now and then
+    slow_simulator.set()  # a page on a busy machine sees an answer only now and then
     tab.send(PROMPT)
     tab.page.wait_for_function(SEEN_TWICE)
-    dawdling.clear()
+    slow_simulator.clear()
     tab.waits_for(1)
-    seen = tab.page.evaluate("window.doubts")
-    assert {item["status"] for item in seen} == {"streaming"}
-    assert SAID in " ".join(seen[-1]["said"].split())
-    assert "will not match the schema" in seen[-1]["said"]
-    assert seen[-1]["marked"] == ["12345"]
+    doubts = tab.page.evaluate("window.doubts")
+    assert {item["status"] for item in doubts} == {"streaming"}
+    assert SAID in " ".join(doubts[-1]["said"].split())
+    assert "will not match the schema" in doubts[-1]["said"]
+    assert doubts[-1]["marked"] == ["12345"]
     # Once all is known, the usual faults take its place, and the mark is gone.
     expect(tab.find(".doubt")).to_have_count(0)
     expect(tab.card(0).locator(".fault", has_text="/title")).to_be_visible()

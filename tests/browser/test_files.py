@@ -12,7 +12,7 @@ from tests.browser.serving import Server
 from tests.browser.tab import Tab
 
 
-def edited(tab: Tab, arguments: dict[str, object]) -> None:
+def run_edited(tab: Tab, arguments: dict[str, object]) -> None:
     """Run the waiting call with these arguments."""
     card = tab.find(".card.asks").last
     card.locator("summary", has_text="Edit & run").click()
@@ -28,7 +28,7 @@ def test_a_command_a_task_and_files(server: Server, tab: Tab) -> None:
     card = tab.find(".card.asks")
     expect(card).to_contain_text(re.compile("runs in a sandbox|has no sandbox"))
     expect(card.locator(".source")).to_contain_text("workspace · run_shell")
-    edited(tab, {"command": "sleep 61", "background": True})
+    run_edited(tab, {"command": "sleep 61", "background": True})
     tasks = tab.find("#tasks")
     expect(tasks).to_contain_text("sleep 61")
     tab.page.set_viewport_size({"width": 390, "height": 800})
@@ -42,7 +42,7 @@ def test_a_command_a_task_and_files(server: Server, tab: Tab) -> None:
     )
     tab.state("idle")
     tab.send("Write.")
-    edited(tab, {"path": "notes.md", "content": "# Notes\nfirst\n"})
+    run_edited(tab, {"path": "notes.md", "content": "# Notes\nfirst\n"})
     tab.state("idle")
     tab.goto(f"/sessions/{session_id}")
     tab.find(".card a", has_text="undo the change").click()

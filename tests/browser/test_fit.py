@@ -18,20 +18,20 @@ PROMPT = "What is the weather in Oslo, in a rather long question? [[fault:args-w
 
 
 @pytest.fixture(scope="module")
-def waiting(server: Server) -> str:
+def waiting_id(server: Server) -> str:
     return server.session(PROMPT)
 
 
-def visited(tab: Tab, page: str, waiting: str) -> Tab:
+def visited(tab: Tab, page: str, waiting_id: str) -> Tab:
     """The page called `page`, settled."""
     match page:
         case "session":
-            tab.open(waiting).waits_for(1)
+            tab.open(waiting_id).waits_for(1)
         case "forms":
-            tab.open(waiting).waits_for(1)
+            tab.open(waiting_id).waits_for(1)
             tab.press(tab.card(0), "e")
         case "setup" | "request":
-            tab.goto(f"/sessions/{waiting}?tab={page}")
+            tab.goto(f"/sessions/{waiting_id}?tab={page}")
             expect(tab.find(f"#{page}")).to_be_attached()
         case _:
             tab.goto(f"/{page}")
@@ -44,9 +44,9 @@ def visited(tab: Tab, page: str, waiting: str) -> Tab:
     rest_slow(["forms", "tools/get_weather", "tools", "welcome", *PROVIDERS, "session"], 2),
 )
 def test_a_phone_scrolls_nothing_sideways(
-    server: Server, new_tab: NewTab, waiting: str, page: str
+    server: Server, new_tab: NewTab, waiting_id: str, page: str
 ) -> None:
-    tab = visited(new_tab(server, viewport=PHONE, has_touch=True).login(), page, waiting)
+    tab = visited(new_tab(server, viewport=PHONE, has_touch=True).login(), page, waiting_id)
     assert not tab.scrolls_sideways()
     wider = tab.page.evaluate(
         """() => [...document.querySelectorAll("main *")].filter((element) =>
@@ -57,8 +57,8 @@ def test_a_phone_scrolls_nothing_sideways(
     assert wider == []
 
 
-def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -> None:
-    tab = visited(new_tab(server, viewport=PHONE, has_touch=True).login(), "session", waiting)
+def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting_id: str) -> None:
+    tab = visited(new_tab(server, viewport=PHONE, has_touch=True).login(), "session", waiting_id)
     for name, selector in (("side", "#list .row"), ("inspector", ".wirerow")):
         expect(tab.find(selector).first).not_to_be_visible()
         tab.find(f"button[data-drawer={name}]").tap()
@@ -90,12 +90,12 @@ def test_the_drawers_of_a_phone(server: Server, new_tab: NewTab, waiting: str) -
     ),
 )
 def test_axe_finds_nothing_serious(
-    server: Server, new_tab: NewTab, waiting: str, page: str, schemes: Any
+    server: Server, new_tab: NewTab, waiting_id: str, page: str, schemes: Any
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     # Without bypassing it the page's own policy would refuse the checker's script.
     tab = new_tab(server, color_scheme=schemes[0], bypass_csp=True).login()
-    visited(tab, page, waiting)
+    visited(tab, page, waiting_id)
     # Without "preload" it looks for no style sheets itself, which it would do at wrong addresses;
     # and of what is well it need not tell each element by a selector.
     options: dict[str, Any] = {"preload": False, "resultTypes": ["violations"]}
@@ -104,7 +104,7 @@ def test_axe_finds_nothing_serious(
     for scheme in schemes:
         tab.page.emulate_media(color_scheme=scheme)
         looked = axe.Axe().run(tab.page, within, options)
-        matches = looked.response["violations"]
-        serious = [item for item in matches if item["impact"] in ("serious", "critical")]
+        violations = looked.response["violations"]
+        serious = [item for item in violations if item["impact"] in ("serious", "critical")]
         assert [(item["id"], [node["html"] for node in item["nodes"]]) for item in serious] == []
         options["runOnly"] = ["color-contrast"]  # by its colours alone the other scheme differs

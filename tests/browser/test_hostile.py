@@ -36,8 +36,8 @@ def harmless(tab: Tab) -> None:
     element = tab.find("#flow :is(script, img, style, b[autofocus], [hx-trigger=load], [onerror])")
     expect(element).to_have_count(0)
     expect(tab.find("#main [href^='javascript:']")).to_have_count(0)
-    shown = tab.find("#main").inner_text()
-    assert not set(shown) & set(HIDDEN)
+    text = tab.find("#main").inner_text()
+    assert not set(text) & set(HIDDEN)
 
 
 def escaping_tool(payload: str) -> dict[str, object]:
@@ -68,7 +68,7 @@ def test_a_payload_is_text_everywhere(server: Server, tab: Tab, name: str) -> No
     expect(tab.card(0).locator(".result .code")).to_contain_text("Result: ")
     tab.page.reload()
     harmless(tab)
-    call = server.folded(session_id)["calls"][0]
+    call = server.get_session(session_id)["calls"][0]
     assert call["result"]["content"][0]["text"] == "Result: " + payload
 
 
@@ -84,10 +84,13 @@ def test_an_answer_of_html_is_text(server: Server, tab: Tab) -> None:
         tab.state("idle")
         harmless(tab)
         expect(tab.find(".card")).to_have_count(0)
-        shown, text = tab.find(".part.text").last.inner_text(), server.folded(session_id)["text"]
+        shown_text, text = (
+            tab.find(".part.text").last.inner_text(),
+            server.get_session(session_id)["text"],
+        )
         assert word in text
         for literal in ("<script>", "<tool_call>", "data:"):
-            assert (literal in shown) == (literal in text)
+            assert (literal in shown_text) == (literal in text)
 
 
 @pytest.mark.parametrize(

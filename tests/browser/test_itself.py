@@ -47,7 +47,7 @@ def test_the_focus_stays_near_what_was_pressed(server: Server, tab: Tab) -> None
     for place, words in enumerate(("ran", "edited by you", "denied")):
         expect(tab.card(place)).to_contain_text(words)
     expect(tab.card(1).locator("ins")).to_contain_text("Lisbon")
-    folded = server.folded(session_id)
+    folded = server.get_session(session_id)
     texts = [call["result"]["content"][0]["text"] for call in folded["calls"]]
     assert "Lisbon" in texts[1]
     assert (texts[2], folded["turns"]) == ("Not today.", 2)
@@ -141,7 +141,7 @@ def test_what_is_typed_on_a_card_outlives_a_reload(server: Server, tab: Tab) -> 
     tab.waits_for(2)
     expect(tab.card(2).locator(".result")).to_contain_text("Not today.")
     expect(tab.find("#kept")).to_be_hidden()
-    other = server.folded(session_id)["calls"][1]
+    other = server.get_session(session_id)["calls"][1]
     here = f"/sessions/{session_id}/calls/{other['id']}/decision"
     server.post(here, {"decision": "deny", "digest": other["digest"]})
     element = tab.find("#kept article")
@@ -151,7 +151,7 @@ def test_what_is_typed_on_a_card_outlives_a_reload(server: Server, tab: Tab) -> 
     expect(answer).to_have_value("my long work")
     expect(element).to_have_count(0)
     tab.goto("/tools")
-    first = server.folded(session_id)["calls"][0]
+    first = server.get_session(session_id)["calls"][0]
     here = f"/sessions/{session_id}/calls/{first['id']}/decision"
     server.post(here, {"decision": "deny", "digest": first["digest"]})
     tab.open(session_id)

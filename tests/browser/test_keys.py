@@ -35,7 +35,7 @@ def read(tab: Tab, number: int) -> None:
 
 
 @pytest.fixture
-def waiting(server: Server, tab: Tab) -> Tab:
+def waiting_tab(server: Server, tab: Tab) -> Tab:
     tab.open(server.session("What is 17*23, and the weather in Paris?")).waits_for(2)
     return tab
 
@@ -45,21 +45,21 @@ def focused(tab: Tab, number: int) -> None:
 
 
 def test_keys_move_from_call_to_call_and_decide_only_the_focused_one_that_was_read(
-    waiting: Tab,
+    waiting_tab: Tab,
 ) -> None:
-    keyboard = waiting.page.keyboard
-    read(waiting, 0)
+    keyboard = waiting_tab.page.keyboard
+    read(waiting_tab, 0)
     for key in "aehd":  # no card has the focus
         keyboard.press(key)
-    waiting.waits_for(2)
-    expect(waiting.find("details.act[open]")).to_have_count(0)
+    waiting_tab.waits_for(2)
+    expect(waiting_tab.find("details.act[open]")).to_have_count(0)
 
     for key, number in (("j", 0), ("j", 1), ("j", 1), ("k", 0)):
         keyboard.press(key)
-        focused(waiting, number)
+        focused(waiting_tab, number)
 
     # Another text on the card: what was read before does not count.
-    waiting.page.evaluate(
+    waiting_tab.page.evaluate(
         """() => {
           const card = document.querySelector(".card");
           card.dataset.digest += "x";
@@ -68,11 +68,11 @@ def test_keys_move_from_call_to_call_and_decide_only_the_focused_one_that_was_re
           card.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true}));
         }"""
     )
-    expect(waiting.find(".toast.hint")).to_contain_text("half a second")
-    waiting.waits_for(2)
-    read(waiting, 0)
+    expect(waiting_tab.find(".toast.hint")).to_contain_text("half a second")
+    waiting_tab.waits_for(2)
+    read(waiting_tab, 0)
     keyboard.press("a")
-    waiting.waits_for(1)
+    waiting_tab.waits_for(1)
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_shift_a_runs_only_what_was_read(server: Server, new_tab: NewTab) -> Non
         read(tab, number)
     tab.page.keyboard.press("Shift+A")
     tab.state("idle")
-    assert {call["status"] for call in server.folded(session_id)["calls"]} == {"done"}
+    assert {call["status"] for call in server.get_session(session_id)["calls"]} == {"done"}
 
 
 def test_a_card_that_is_cut_by_the_window_is_decided_when_both_its_ends_were_read(
@@ -109,31 +109,31 @@ def test_a_card_that_is_cut_by_the_window_is_decided_when_both_its_ends_were_rea
     tab.state("idle")
 
 
-def test_each_decision_has_its_key(waiting: Tab) -> None:
-    keyboard = waiting.page.keyboard
-    read(waiting, 0)
-    waiting.card(0).focus()
-    assert waiting.page.evaluate(FILLED) == ["Run"]
+def test_each_decision_has_its_key(waiting_tab: Tab) -> None:
+    keyboard = waiting_tab.page.keyboard
+    read(waiting_tab, 0)
+    waiting_tab.card(0).focus()
+    assert waiting_tab.page.evaluate(FILLED) == ["Run"]
     leads = (("e", "[name=arguments]", "Run edited"), ("h", "textarea[name=text]", "Answer"))
     for key, field, lead in leads:
         keyboard.press(key)
-        expect(waiting.card(0).locator(field)).to_be_focused()
-        assert waiting.page.evaluate(FILLED) == [lead]
+        expect(waiting_tab.card(0).locator(field)).to_be_focused()
+        assert waiting_tab.page.evaluate(FILLED) == [lead]
         keyboard.press("Escape")
-        expect(waiting.card(0).locator(field)).not_to_be_visible()
-        focused(waiting, 0)
+        expect(waiting_tab.card(0).locator(field)).not_to_be_visible()
+        focused(waiting_tab, 0)
     keyboard.press("d")
-    expect(waiting.card(0).locator("input[name=text]")).to_be_focused()
+    expect(waiting_tab.card(0).locator("input[name=text]")).to_be_focused()
     keyboard.type("No d, a, e or h decides in here")
     keyboard.press("Control+Enter")
-    waiting.waits_for(1)
-    expect(waiting.card(0)).to_contain_text("denied")
+    waiting_tab.waits_for(1)
+    expect(waiting_tab.card(0)).to_contain_text("denied")
 
-    waiting.card(1).focus()
-    read(waiting, 1)
+    waiting_tab.card(1).focus()
+    read(waiting_tab, 1)
     keyboard.press("a")
-    waiting.state("idle")
-    expect(waiting.card(1)).to_contain_text("ran")
+    waiting_tab.state("idle")
+    expect(waiting_tab.card(1)).to_contain_text("ran")
 
 
 def test_the_other_keys(server: Server, tab: Tab) -> None:
@@ -158,11 +158,11 @@ def test_the_other_keys(server: Server, tab: Tab) -> None:
 
 
 @pytest.mark.slow
-def test_an_empty_message_box_is_left_and_says_why_nothing_is_sent(waiting: Tab) -> None:
-    keyboard, box = waiting.page.keyboard, waiting.find("#prompt")
+def test_an_empty_message_box_is_left_and_says_why_nothing_is_sent(waiting_tab: Tab) -> None:
+    keyboard, box = waiting_tab.page.keyboard, waiting_tab.find("#prompt")
     box.fill("And 2*3?")
     keyboard.press("Control+Enter")
-    hint = waiting.find("#toasts .hint")
+    hint = waiting_tab.find("#toasts .hint")
     expect(hint).to_have_text("Nothing was sent. Decide the waiting calls first.")
     keyboard.press("Escape")
     expect(box).to_be_focused()
@@ -170,4 +170,4 @@ def test_an_empty_message_box_is_left_and_says_why_nothing_is_sent(waiting: Tab)
     keyboard.press("Escape")
     expect(box).not_to_be_focused()
     keyboard.press("j")
-    focused(waiting, 0)
+    focused(waiting_tab, 0)

@@ -46,7 +46,7 @@ def test_a_reload_in_mid_stream_misses_and_doubles_nothing(
     for _ in range(6):
         tab.page.reload()
     tab.waits_for(2)
-    agrees(tab, server.folded(session_id))
+    agrees(tab, server.get_session(session_id))
     live = tab.words()
     tab.page.reload()
     assert tab.words() == live
@@ -72,7 +72,7 @@ def test_the_wire_comes_to_who_opens_it_in_mid_stream(
     rows = [tab.find("#wire").inner_text(), tab.words()]
     tab.page.reload()
     assert [tab.find("#wire").inner_text(), tab.words()] == rows
-    agrees(tab, server.folded(session_id))
+    agrees(tab, server.get_session(session_id))
     assert "&wire=1" in next(url for url in reversed(urls) if "/stream?" in url)
 
 
@@ -88,7 +88,7 @@ def test_what_is_decided_in_one_tab_is_seen_in_the_other(server: Server, new_tab
     tab.state("idle")
     other.state("idle")
     assert tab.words() == other.words()
-    agrees(tab, server.folded(session_id))
+    agrees(tab, server.get_session(session_id))
 
 
 def test_the_second_decision_on_one_card_is_told_that_it_came_too_late(
@@ -101,12 +101,12 @@ def test_the_second_decision_on_one_card_is_told_that_it_came_too_late(
     tab.page.evaluate("document.getElementById('stream').remove()")
     tab.page.route("**/stream?**", lambda route: route.abort())
     tab.forgive(LOST)
-    call = server.folded(session_id)["calls"][0]
+    call = server.get_session(session_id)["calls"][0]
     decision = {"decision": "deny", "digest": call["digest"]}
     server.post(f"/sessions/{session_id}/calls/{call['id']}/decision", decision)
     tab.press(tab.card(0), "a")
     expect(tab.find(".toast.failed")).to_be_visible()
-    assert server.folded(session_id)["calls"][0]["result"]["kind"] == "denied"
+    assert server.get_session(session_id)["calls"][0]["result"]["kind"] == "denied"
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_killed_server_that_comes_back_is_found_and_says_what_it_cut(
     tab.waits_for(1)
     tab.press(tab.card(1), "a")
     tab.state("idle")
-    agrees(tab, process.folded(session_id))
+    agrees(tab, process.get_session(session_id))
 
     cut.state("interrupted")
     expect(cut.find(".part.text")).not_to_be_empty()
@@ -158,9 +158,9 @@ def test_a_page_that_is_left_closes_its_stream_before(server: Server, new_tab: N
 def test_a_page_that_is_left_before_it_has_its_stream_says_nothing_of_it(
     server: Server, tab: Tab
 ) -> None:
-    held = Held(tab.page, "/stream?**")
+    gate = Held(tab.page, "/stream?**")
     tab.open(server.session())
-    held.arrived(tab.page)
+    gate.arrived(tab.page)
     tab.goto("/rules")  # the tab would note an error on the console
 
 
@@ -172,4 +172,4 @@ def test_a_page_that_stays_after_all_takes_its_stream_up_again(server: Server, t
     tab.page.evaluate("dispatchEvent(new Event('beforeunload'))")
     tab.press(tab.card(0), "a")
     tab.state("idle")
-    agrees(tab, server.folded(session_id))
+    agrees(tab, server.get_session(session_id))

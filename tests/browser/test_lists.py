@@ -20,7 +20,7 @@ ROWS = """(list) => [...list.querySelectorAll("label:not([hidden])")].map(
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory, browser: object) -> Iterator[Server]:
+def full_server(tmp_path_factory: pytest.TempPathFactory, browser: object) -> Iterator[Server]:
     """A server whose library holds 90 tools in three groups."""
     tools = [
         {"name": f"{group}_{n}", "answered_by": "person", "group": group}
@@ -34,9 +34,9 @@ def full(tmp_path_factory: pytest.TempPathFactory, browser: object) -> Iterator[
 
 @pytest.mark.slow
 def test_what_is_looked_for_is_opened_by_enter_and_empty_groups_go(
-    full: Server, new_tab: NewTab
+    full_server: Server, new_tab: NewTab
 ) -> None:
-    tab = new_tab(full).login()
+    tab = new_tab(full_server).login()
     tab.goto("/tools")
     tab.page.keyboard.press("/")
     tab.page.keyboard.type("fishes_1")
@@ -65,10 +65,10 @@ def test_the_row_of_an_old_session_is_in_sight(own_server: Server, new_tab: NewT
         expect(tab.find("#list [aria-current]")).to_be_in_viewport(ratio=1)
 
 
-def test_servers_are_found_as_tools_are(full: Server, new_tab: NewTab) -> None:
+def test_servers_are_found_as_tools_are(full_server: Server, new_tab: NewTab) -> None:
     for name in ("alpha", "beta"):
-        full.post("/servers", {"name": name, "url": f"https://{name}.example/mcp"})
-    tab = new_tab(full).login()
+        full_server.post("/servers", {"name": name, "url": f"https://{name}.example/mcp"})
+    tab = new_tab(full_server).login()
     tab.goto("/servers")
     tab.page.keyboard.press("/")
     tab.page.keyboard.type("bet")
@@ -78,9 +78,9 @@ def test_servers_are_found_as_tools_are(full: Server, new_tab: NewTab) -> None:
 
 
 @pytest.mark.slow
-def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab) -> None:
-    session_id = full.session(tools=["calculator"])
-    tab = new_tab(full).login()
+def test_of_many_tools_some_are_chosen_by_keyboard(full_server: Server, new_tab: NewTab) -> None:
+    session_id = full_server.session(tools=["calculator"])
+    tab = new_tab(full_server).login()
     tab.goto(f"/sessions/{session_id}?tab=setup")
     tools, chosen = tab.find("#set-tools"), tab.find("#set-tools [name=tools]:checked")
     rows = tab.find("#set-tools label:visible")
@@ -133,37 +133,41 @@ def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab
 
 
 @pytest.mark.slow
-def test_a_row_stays_under_the_mouse_when_its_tool_is_chosen(full: Server, new_tab: NewTab) -> None:
-    session_id = full.session(tools=[])
-    tab = new_tab(full).login()
+def test_a_row_stays_under_the_mouse_when_its_tool_is_chosen(
+    full_server: Server, new_tab: NewTab
+) -> None:
+    session_id = full_server.session(tools=[])
+    tab = new_tab(full_server).login()
     tab.goto(f"/sessions/{session_id}?tab=setup")
-    held = Held(tab.page, f"/sessions/{session_id}/settings")
+    gate = Held(tab.page, f"/sessions/{session_id}/settings")
     tools = tab.find("#set-tools")
     for n in (3, 4):
         tab.find(f"#set-tools-trees_{n}").check()
     before = tools.evaluate(ROWS)
     for n in (3, 4):  # drawn anew twice
-        held.pass_on(tab.page, n - 3)
+        gate.pass_on(tab.page, n - 3)
         expect(tab.find(f"#set-allowed-trees_{n}")).to_be_attached()
         assert tools.evaluate(ROWS) == before
 
 
 @pytest.mark.slow
-def test_without_script_a_group_is_chosen_by_its_button(full: Server, new_tab: NewTab) -> None:
-    session_id = full.session(tools=["calculator"])
-    tab = new_tab(full, java_script_enabled=False).login()
+def test_without_script_a_group_is_chosen_by_its_button(
+    full_server: Server, new_tab: NewTab
+) -> None:
+    session_id = full_server.session(tools=["calculator"])
+    tab = new_tab(full_server, java_script_enabled=False).login()
     tab.goto(f"/sessions/{session_id}?tab=setup")
     tab.find("[name=model]").fill("m8")
     tab.page.get_by_role("button", name="all of fishes").click()
-    names = {tool["name"] for tool in settings_of(full, session_id)["tools"]}
+    names = {tool["name"] for tool in settings_of(full_server, session_id)["tools"]}
     assert names == {"calculator", *(f"fishes_{n}" for n in range(30))}
-    assert settings_of(full, session_id)["model"] == "m8"
+    assert settings_of(full_server, session_id)["model"] == "m8"
     tab.goto(f"/sessions/{session_id}?tab=setup")
     tab.find("#set-tools-chosen").check()
     expect(tab.find("#set-tools h3:visible")).to_have_text(["fishes", "examples"])
     expect(tab.find("#set-tools label:visible")).to_have_count(31)
     tab.page.get_by_role("button", name="clear selection").click()
-    assert settings_of(full, session_id)["tools"] == []
+    assert settings_of(full_server, session_id)["tools"] == []
 
 
 def settings_of(server: Server, session_id: str) -> Any:
@@ -173,8 +177,8 @@ def settings_of(server: Server, session_id: str) -> Any:
 
 
 @pytest.mark.slow
-def test_the_menu_of_exports_stays_on_a_narrow_page(full: Server, new_tab: NewTab) -> None:
-    tab = new_tab(full).login()
+def test_the_menu_of_exports_stays_on_a_narrow_page(full_server: Server, new_tab: NewTab) -> None:
+    tab = new_tab(full_server).login()
     tab.page.set_viewport_size({"width": 390, "height": 844})
     tab.goto("/tools/trees_1")
     tab.find("#export > summary").click()

@@ -16,7 +16,7 @@ RULES = [{"tool": "get_weather", "action": "run"}]
 
 
 @pytest.fixture(scope="module")
-def long(server: Server) -> str:
+def long_session_id(server: Server) -> str:
     """Prompts of which each fills the window, the second and the last with a call."""
     session_id = server.session(rules=RULES)
     for number in range(1, TURNS - 1):
@@ -24,19 +24,23 @@ def long(server: Server) -> str:
         text = words + "\n".join(f"line {line}" for line in range(80))
         server.post(f"/sessions/{session_id}/prompts", {"text": text})
         server.comes_to(session_id, "idle")
-    assert server.folded(session_id)["turns"] == TURNS
+    assert server.get_session(session_id)["turns"] == TURNS
     return session_id
 
 
 @pytest.fixture
-def tab(server: Server, new_tab: NewTab, long: str, monkeypatch: pytest.MonkeyPatch) -> Tab:
+def tab(
+    server: Server, new_tab: NewTab, long_session_id: str, monkeypatch: pytest.MonkeyPatch
+) -> Tab:
     monkeypatch.setattr(paging, "TURNS", 2)
     monkeypatch.setattr(paging, "SECTIONS", 1)
     return new_tab(server, viewport={"width": 1280, "height": 600}).login()
 
 
-def test_a_page_has_its_end_and_the_rest_comes_on_the_way_up(tab: Tab, long: str) -> None:
-    tab.open(long)
+def test_a_page_has_its_end_and_the_rest_comes_on_the_way_up(
+    tab: Tab, long_session_id: str
+) -> None:
+    tab.open(long_session_id)
     expect(tab.find(f"#turn-{TURNS} .part.text")).to_be_visible()
     expect(tab.find("#turn-1")).to_be_empty()
     tab.find("#scroll").hover()
@@ -47,16 +51,20 @@ def test_a_page_has_its_end_and_the_rest_comes_on_the_way_up(tab: Tab, long: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["call-2-1", "turn-1", "prompt-2"])
-def test_a_link_into_what_is_not_there_brings_it(tab: Tab, long: str, place: str) -> None:
-    tab.goto(f"/sessions/{long}#{place}")
+def test_a_link_into_what_is_not_there_brings_it(
+    tab: Tab, long_session_id: str, place: str
+) -> None:
+    tab.goto(f"/sessions/{long_session_id}#{place}")
     expect(tab.find(f"#{place} *").first).to_be_in_viewport()
     expect(tab.find("#turn-2")).not_to_be_empty()
     expect(tab.find(f"#{place} *").first).to_be_in_viewport()
 
 
 @pytest.mark.slow
-def test_the_keys_go_from_call_to_call_over_what_is_not_there(tab: Tab, long: str) -> None:
-    tab.open(long)
+def test_the_keys_go_from_call_to_call_over_what_is_not_there(
+    tab: Tab, long_session_id: str
+) -> None:
+    tab.open(long_session_id)
     expect(tab.cards).to_have_count(1)
     for key, call in (("k", "call-7-1"), ("k", "call-2-1"), ("j", "call-7-1"), ("j", "call-7-1")):
         tab.page.keyboard.press(key)
@@ -64,8 +72,8 @@ def test_the_keys_go_from_call_to_call_over_what_is_not_there(tab: Tab, long: st
 
 
 @pytest.mark.slow
-def test_who_looks_for_a_word_finds_it_in_all_of_the_flow(tab: Tab, long: str) -> None:
-    tab.open(long)
+def test_who_looks_for_a_word_finds_it_in_all_of_the_flow(tab: Tab, long_session_id: str) -> None:
+    tab.open(long_session_id)
     expect(tab.find("#prompt-1")).to_be_empty()
     tab.page.keyboard.press("Control+f")
     expect(tab.find(LATER)).to_have_count(0)
@@ -73,8 +81,8 @@ def test_who_looks_for_a_word_finds_it_in_all_of_the_flow(tab: Tab, long: str) -
 
 
 @pytest.mark.slow
-def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long: str) -> None:
-    tab.goto(f"/sessions/{long}?tab=setup")
+def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long_session_id: str) -> None:
+    tab.goto(f"/sessions/{long_session_id}?tab=setup")
     expect(tab.find("#wire")).to_be_hidden()
     assert tab.find(".wirerow").count() == 0
     tab.find("#tab-wire").click()
@@ -88,8 +96,10 @@ def test_the_wire_comes_when_it_is_looked_at(tab: Tab, long: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_rows_of_an_older_request_come_when_it_is_opened(tab: Tab, long: str) -> None:
-    tab.goto(f"/sessions/{long}?tab=wire")
+def test_the_rows_of_an_older_request_come_when_it_is_opened(
+    tab: Tab, long_session_id: str
+) -> None:
+    tab.goto(f"/sessions/{long_session_id}?tab=wire")
     expect(tab.find("#wirehead-3")).to_be_attached()
     expect(tab.find("#wirerows-3")).to_be_empty()
     tab.find("#wirefold-3 > summary").click()
@@ -98,8 +108,8 @@ def test_the_rows_of_an_older_request_come_when_it_is_opened(tab: Tab, long: str
 
 
 @pytest.mark.slow
-def test_the_filter_is_over_all_rows(tab: Tab, long: str) -> None:
-    tab.open(long)
+def test_the_filter_is_over_all_rows(tab: Tab, long_session_id: str) -> None:
+    tab.open(long_session_id)
     tab.find("#wiretools > summary").click()
     tab.find("#wirefilter").fill("get_weather ran")
     expect(tab.find(".wirerow:visible")).to_have_count(2)
@@ -116,23 +126,23 @@ def test_the_filter_is_over_all_rows_also_where_the_wire_itself_comes_later(
         server.comes_to(session_id, "idle")
     tab.goto(f"/sessions/{session_id}?tab=setup")
     expect(tab.find("#stream[data-htmx-powered]")).to_be_attached()
-    asked: list[Route] = []
-    tab.page.route("**/blocks?*", lambda it: it.continue_() if asked else asked.append(it))
+    routes: list[Route] = []
+    tab.page.route("**/blocks?*", lambda it: it.continue_() if routes else routes.append(it))
     tab.find("#tab-wire").click()
     tab.find("#wiretools > summary").click()
     tab.find("#wirefilter").fill("get_weather ran")
-    asked[0].continue_()
+    routes[0].continue_()
     expect(tab.find(".wirerow:visible")).to_have_count(1)
 
 
 @pytest.mark.slow
 def test_what_comes_while_the_page_is_read_stands_in_its_place(
-    server: Server, tab: Tab, long: str
+    server: Server, tab: Tab, long_session_id: str
 ) -> None:
-    forked = server.post(f"/sessions/{long}/fork", {"turn": TURNS})["id"]
+    forked = server.post(f"/sessions/{long_session_id}/fork", {"turn": TURNS})["id"]
     tab.goto(f"/sessions/{forked}?tab=setup")
     expect(tab.find("#turn-2")).to_be_empty()
-    before = server.folded(forked)["turns"]
+    before = server.get_session(forked)["turns"]
     tab.send("One more.")
     expect(tab.find(f"#turn-{before + 1} .part.text")).to_be_visible()
     tab.state("idle")
@@ -142,8 +152,8 @@ def test_what_comes_while_the_page_is_read_stands_in_its_place(
 
 
 @pytest.mark.slow
-def test_a_replay_has_all_of_its_moment(tab: Tab, long: str) -> None:
-    tab.open(long)
+def test_a_replay_has_all_of_its_moment(tab: Tab, long_session_id: str) -> None:
+    tab.open(long_session_id)
     expect(tab.find("#turn-1")).to_be_empty()
     tab.page.evaluate(
         """() => {
@@ -158,11 +168,11 @@ def test_a_replay_has_all_of_its_moment(tab: Tab, long: str) -> None:
 
 @pytest.mark.slow
 def test_without_a_script_a_link_leads_to_all_of_it(
-    server: Server, new_tab: NewTab, long: str, monkeypatch: pytest.MonkeyPatch
+    server: Server, new_tab: NewTab, long_session_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paging, "TURNS", 2)
     tab = new_tab(server, java_script_enabled=False).login()
-    tab.open(long)
+    tab.open(long_session_id)
     expect(tab.find("#turn-1 .part")).to_have_count(0)
     tab.find("a", has_text="Show the earlier turns").click()
     expect(tab.find("#turn-1 .part")).to_have_count(1)

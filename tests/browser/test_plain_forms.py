@@ -11,7 +11,7 @@ from tests.browser.tab import Tab
 
 
 @pytest.fixture
-def plain(own_server: Server, new_tab: NewTab) -> Tab:
+def scriptless_tab(own_server: Server, new_tab: NewTab) -> Tab:
     tab = new_tab(own_server, java_script_enabled=False)
     tab.page.goto(own_server.link)
     assert tab.page.url == own_server.url + "/"
@@ -32,40 +32,40 @@ def settled(tab: Tab, state: str) -> None:
     raise AssertionError(f"the session never was {state}")
 
 
-def test_a_demo_is_started_decided_and_answered(plain: Tab) -> None:
-    expect(plain.find("#list .empty")).to_be_visible()
-    plain.find(".demo").first.click()
-    settled(plain, "waiting")
-    plain.press(plain.card(0), "a")
-    settled(plain, "waiting")
-    plain.press(plain.card(1), "h")
-    plain.card(1).locator("textarea[name=text]").fill("Sunny.")
-    plain.card(1).locator("button", has_text="Answer").click()
-    settled(plain, "idle")
-    plain.send("What is 3*4?")
-    settled(plain, "waiting")
-    plain.press(plain.cards.last, "d")
-    plain.cards.last.locator("button", has_text="Deny").click()
-    settled(plain, "idle")
-    expect(plain.cards.last).to_contain_text("denied")
-    expect(plain.cards).to_have_count(3)
+def test_a_demo_is_started_decided_and_answered(scriptless_tab: Tab) -> None:
+    expect(scriptless_tab.find("#list .empty")).to_be_visible()
+    scriptless_tab.find(".demo").first.click()
+    settled(scriptless_tab, "waiting")
+    scriptless_tab.press(scriptless_tab.card(0), "a")
+    settled(scriptless_tab, "waiting")
+    scriptless_tab.press(scriptless_tab.card(1), "h")
+    scriptless_tab.card(1).locator("textarea[name=text]").fill("Sunny.")
+    scriptless_tab.card(1).locator("button", has_text="Answer").click()
+    settled(scriptless_tab, "idle")
+    scriptless_tab.send("What is 3*4?")
+    settled(scriptless_tab, "waiting")
+    scriptless_tab.press(scriptless_tab.cards.last, "d")
+    scriptless_tab.cards.last.locator("button", has_text="Deny").click()
+    settled(scriptless_tab, "idle")
+    expect(scriptless_tab.cards.last).to_contain_text("denied")
+    expect(scriptless_tab.cards).to_have_count(3)
 
 
 @pytest.mark.slow
 def test_settings_a_title_and_a_deletion(server: Server, new_tab: NewTab) -> None:
-    plain = new_tab(server, java_script_enabled=False).login()
-    plain.goto("/welcome")
-    plain.find(".inline button").click()
-    plain.page.wait_for_url("**/sessions/*")
-    session_id = plain.page.url.rpartition("/")[2]
-    expect(plain.find(f"#row-{session_id}")).to_have_count(1)
-    plain.find("#setup [name=system]").fill("Be brief.")
-    plain.find("#setup button", has_text="Save").click()
-    expect(plain.find("#setup [name=system]")).to_have_value("Be brief.")
-    plain.find("#more summary").click()
-    plain.find("#rename-title").fill("Plain")
-    plain.find("#rename button").click()
-    expect(plain.find("#head h1")).to_have_text("Plain")
-    plain.find("#more summary").click()
-    plain.find("#head button.danger").click()
-    expect(plain.find(f"#row-{session_id}")).to_have_count(0)
+    tab = new_tab(server, java_script_enabled=False).login()
+    tab.goto("/welcome")
+    tab.find(".inline button").click()
+    tab.page.wait_for_url("**/sessions/*")
+    session_id = tab.page.url.rpartition("/")[2]
+    expect(tab.find(f"#row-{session_id}")).to_have_count(1)
+    tab.find("#setup [name=system]").fill("Be brief.")
+    tab.find("#setup button", has_text="Save").click()
+    expect(tab.find("#setup [name=system]")).to_have_value("Be brief.")
+    tab.find("#more summary").click()
+    tab.find("#rename-title").fill("Plain")
+    tab.find("#rename button").click()
+    expect(tab.find("#head h1")).to_have_text("Plain")
+    tab.find("#more summary").click()
+    tab.find("#head button.danger").click()
+    expect(tab.find(f"#row-{session_id}")).to_have_count(0)

@@ -58,16 +58,16 @@ def test_every_drag_step_and_jump_shows_what_a_fresh_page_shows(
 ) -> None:
     tab = streaming_tab
     rested(streaming_server, tab)  # a past that took its time
-    chance, seen = Random(17), set[str]()
+    chance, seen_texts = Random(17), set[str]()
     most = int(tab.find("#playhead").get_attribute("max") or 0)
     for ms in (0, *(chance.randint(0, most) for _ in range(2))):
         drag(tab, ms)
-        seen.add(same_as_fresh(tab))
+        seen_texts.add(same_as_fresh(tab))
         position = tab.find("#placed").get_attribute("data-position") or ""
         tab.find("#bar [data-do=forth]").click()
         expect(tab.find("#placed")).not_to_have_attribute("data-position", position)
-        seen.add(same_as_fresh(tab))
-    assert len(seen) > 2
+        seen_texts.add(same_as_fresh(tab))
+    assert len(seen_texts) > 2
     drag(tab, 0)
     tab.page.keyboard.press("]")
     expect(tab.find(".card")).to_have_count(1)
@@ -84,7 +84,7 @@ def test_every_drag_step_and_jump_shows_what_a_fresh_page_shows(
 @pytest.mark.slow
 def test_keys_step_event_by_event_while_the_session_goes_on(server: Server, tab: Tab) -> None:
     session_id = rested(server, tab)
-    last, press = server.folded(session_id)["seq"], tab.page.keyboard.press
+    last, press = server.get_session(session_id)["seq"], tab.page.keyboard.press
     tab.find("#playhead").focus()
     for _ in range(3):  # quicker than the page follows
         press("ArrowLeft")
@@ -114,7 +114,9 @@ def test_a_moment_has_an_address_that_needs_no_script(server: Server, new_tab: N
     tab = new_tab(server, **options).login()
     tab.goto(f"/sessions/{session_id}?at={seq}")
     expect(tab.find("#head .state")).to_contain_text("replay")
-    expect(tab.find("#place")).to_have_text(f"event {seq} of {server.folded(session_id)['seq']}")
+    expect(tab.find("#place")).to_have_text(
+        f"event {seq} of {server.get_session(session_id)['seq']}"
+    )
     tab.find("[data-kind=call][data-by='1']").click()
     expect(tab.find(".card")).to_have_count(2)
     here = tab.page.url

@@ -65,14 +65,14 @@ def test_the_request_follows_the_draft_the_settings_and_the_wire(server: Server,
     tab.find("[name=system]").blur()
     tab.find("#tab-request").click()
     expect(request.locator(".exact")).to_contain_text('"system":"Be brief."')
-    shown = request.locator("[data-copy]").get_attribute("data-copy")
+    copied_text = request.locator("[data-copy]").get_attribute("data-copy")
     tab.find("#dock button").click()
     tab.waits_for(1)
     expect(request).to_contain_text("A result is missing (calculator)")
     events = server.script.get(f"/sessions/{session_id}/events").text
     log = [json.loads(line) for line in events.splitlines()]
     sent = next(item for item in log if item["kind"] == "request_sent")
-    assert sent["body"] == shown
+    assert sent["body"] == copied_text
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_the_provider_is_switched_in_mid_session(server: Server, tab: Tab) -> No
             tab.press(tab.card(number - 1), "a")
         tab.state("idle")
         expect(tab.find(".part.text").last).to_contain_text("391" if number == 1 else "5")
-    assert not any("failed" in str(call) for call in server.folded(session_id)["calls"])
+    assert not any("failed" in str(call) for call in server.get_session(session_id)["calls"])
 
 
 @pytest.mark.slow

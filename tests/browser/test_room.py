@@ -47,7 +47,7 @@ def at_end(tab: Tab, selector: str) -> None:
     tab.page.wait_for_function(f"(selector) => ({BELOW})(selector) < 40", arg=selector)
 
 
-def asked(tab: Tab, turns: int) -> None:
+def ask_again(tab: Tab, turns: int) -> None:
     """Ask once more; after it there are so many turns, and all their rows."""
     tab.send("Say it.")
     expect(tab.find(f"#wirerows-{turns}")).to_contain_text("message_stop")
@@ -59,20 +59,20 @@ def test_the_wire_follows_the_newest_request(server: Server, new_tab: NewTab) ->
     tab = new_tab(server, viewport={"width": 1280, "height": 500}).login()
     tab.goto(f"/sessions/{server.session()}?tab=wire")
     for turns in (1, 2):
-        asked(tab, turns)
+        ask_again(tab, turns)
         expect(tab.find(f"#wirerows-{turns} .wirerow").last).to_be_in_viewport()
     at_end(tab, "#panel-wire")
     panel = tab.find("#panel-wire")
     panel.hover()
     tab.page.mouse.wheel(0, -100_000)  # who reads further up stays there
     expect(tab.find("#wirehead-1")).to_be_in_viewport()
-    asked(tab, 3)
+    ask_again(tab, 3)
     expect(tab.find("#wirehead-1")).to_be_in_viewport()
     panel.hover()
     tab.page.mouse.wheel(0, 100_000)
     expect(tab.find("#wirerows-3 .wirerow").last).to_be_in_viewport()
     at_end(tab, "#panel-wire")
-    asked(tab, 4)
+    ask_again(tab, 4)
     expect(tab.find("#wirerows-4 .wirerow").last).to_be_in_viewport()
 
 
@@ -82,7 +82,7 @@ def test_an_older_request_that_is_opened_stays_in_sight(server: Server, new_tab:
     tab = new_tab(server, viewport={"width": 1280, "height": 700}).login()
     tab.goto(f"/sessions/{server.session()}?tab=wire")
     for turns in (1, 2):
-        asked(tab, turns)
+        ask_again(tab, turns)
     head = tab.find("#wirefold-1 > summary")
     before = head.bounding_box()
     head.click()

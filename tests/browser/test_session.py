@@ -29,7 +29,7 @@ SCHEMA = {
 
 
 def test_a_tool_is_defined_and_its_arguments_are_seen_growing(
-    streaming_tab: Tab, dawdling: Event
+    streaming_tab: Tab, slow_simulator: Event
 ) -> None:
     tab = streaming_tab
     tab.goto("/tools?new=1")
@@ -48,10 +48,10 @@ def test_a_tool_is_defined_and_its_arguments_are_seen_growing(
     tab.find("#set-tools-add_event").check()
     expect(tab.find("#dock")).to_contain_text("1 tool")
     tab.page.evaluate(LENGTHS)
-    dawdling.set()  # a page on a busy machine sees an answer only now and then
+    slow_simulator.set()  # a page on a busy machine sees an answer only now and then
     tab.send('Add an event "Walk along the river with Maria and both dogs" tomorrow at noon.')
     tab.page.wait_for_function("() => window.lengths.size > 1")
-    dawdling.clear()
+    slow_simulator.clear()
     tab.waits_for(1)
 
     tab.press(tab.card(0), "a")
@@ -60,13 +60,13 @@ def test_a_tool_is_defined_and_its_arguments_are_seen_growing(
 
 
 def test_a_first_load_of_a_session_takes_few_requests(server: Server, tab: Tab) -> None:
-    icon, asked = f"{server.url}/static/icon.svg", set[str]()
-    tab.page.on("request", lambda request: asked.add(request.url))
+    icon, requested_urls = f"{server.url}/static/icon.svg", set[str]()
+    tab.page.on("request", lambda request: requested_urls.add(request.url))
     with tab.page.expect_request("**/stream?**"):  # the last one
         tab.open(server.session())
     tab.page.wait_for_function("performance.getEntriesByName(location.href)[0].loadEventEnd > 0")
     with_scripts = tab.page.evaluate("performance.getEntriesByType('resource').map((e) => e.name)")
-    loaded = {icon, *asked, *with_scripts}
+    loaded = {icon, *requested_urls, *with_scripts}
     loaded -= {url for url in loaded if url.startswith("data:")}
     assert [url for url in loaded if "/stream?" in url]
     assert len([url for url in loaded if url.endswith(".css")]) <= 3
@@ -159,21 +159,21 @@ def test_what_was_opened_of_a_result_stays_open_while_its_card_is_drawn_anew(
     tab.card(0).locator("textarea[name=text]").fill("abcdefgh" * 5_000)
     tab.card(0).locator("button", has_text="Answer").click()
     tab.state("idle")
-    result, shown = tab.card(0).locator("[id^=result-]"), tab.card(0).locator(".result .code")
-    expect(shown).to_have_js_property("textContent.length", 16_000)
+    result, code_block = tab.card(0).locator("[id^=result-]"), tab.card(0).locator(".result .code")
+    expect(code_block).to_have_js_property("textContent.length", 16_000)
     result.locator(".rest a").click()
-    expect(shown).to_have_js_property("textContent.length", 40_000)
+    expect(code_block).to_have_js_property("textContent.length", 40_000)
     drawn_anew = f"""async () => {{
         const id = document.querySelector(".card").id;
         const swap = {{ target: `#${{id}}`, swap: "outerMorph" }};
         await htmx.ajax("GET", `/sessions/{session_id}/blocks/${{id}}`, swap);
     }}"""
     tab.page.evaluate(drawn_anew)
-    expect(shown).to_have_js_property("textContent.length", 40_000)
+    expect(code_block).to_have_js_property("textContent.length", 40_000)
     expect(result.locator(".rest")).to_have_count(0)
     result.evaluate("one => one.dataset.of = 'another text'")
     tab.page.evaluate(drawn_anew)
-    expect(shown).to_have_js_property("textContent.length", 16_000)
+    expect(code_block).to_have_js_property("textContent.length", 16_000)
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_replay_plays_pauses_steps_and_ends_where_the_page_was(
     tab.open(server.session("What is 17*23, and the weather in Paris?")).waits_for(2)
     tab.find("#run-all button").click()
     tab.state("idle")
-    whole = tab.words()
+    full_words = tab.words()
     tab.find("#speed").select_option("8")
 
     tab.find("#bar .play").click()
@@ -235,10 +235,10 @@ def test_replay_plays_pauses_steps_and_ends_where_the_page_was(
 
     tab.find("#bar .play").click()
     expect(tab.find("#bar .play")).to_have_attribute("aria-label", "Play")
-    assert tab.words() == whole
+    assert tab.words() == full_words
     tab.find("[data-do=exit-replay]").click()
     expect(tab.find("#composer")).to_be_visible()
-    assert tab.words() == whole
+    assert tab.words() == full_words
 
 
 @pytest.mark.slow

@@ -57,10 +57,10 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     tab.forgive("status of 422")
     session_id = server.session()
     tab.goto(f"/sessions/{session_id}?tab=setup")
-    wrong, field = tab.find("#setup .wrong"), tab.find("[name=temperature]")
+    error_row, field = tab.find("#setup .wrong"), tab.find("[name=temperature]")
     field.fill("warm")
     field.blur()
-    expect(wrong).to_have_text("temperature must be a number, not 'warm'.")
+    expect(error_row).to_have_text("temperature must be a number, not 'warm'.")
     expect(field).to_have_attribute("aria-invalid", "true")
     for _ in range(3):
         tab.find("[name=stream]").click()
@@ -89,10 +89,10 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
         assert beside or toasts["y"] + toasts["height"] <= send["y"], width
     tab.page.set_viewport_size(WIDE)
     expect(field).to_have_value("warm")
-    expect(wrong).to_have_count(1)
+    expect(error_row).to_have_count(1)
     field.fill("0.5")
     field.blur()
-    expect(wrong).to_have_count(0)
+    expect(error_row).to_have_count(0)
     expect(tab.find("#toasts .toast")).to_have_count(0)
     expect(field).not_to_have_attribute("aria-invalid", "true")
     tab.page.reload()
@@ -104,18 +104,18 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
 def test_what_is_ticked_while_a_change_is_on_its_way_counts(server: Server, tab: Tab) -> None:
     session_id = server.session()
     tab.goto(f"/sessions/{session_id}?tab=setup")
-    held = Held(tab.page, "/settings")
+    gate = Held(tab.page, "/settings")
     box = tab.find("[name=stream]")
     box.click()
-    held.arrived(tab.page)
+    gate.arrived(tab.page)
     box.click()  # back to what the server last agreed to, and a change all the same
     base = tab.find("#set-base").input_value()
-    answer = held.routes[0].fetch()
+    answer = gate.routes[0].fetch()
     expect(tab.find("#set-base")).not_to_have_value(base)  # the stream is quicker than the answer
-    held.routes[0].fulfill(response=answer)
+    gate.routes[0].fulfill(response=answer)
     with tab.page.expect_response("**/settings"):  # a page that is left would take it back
-        held.pass_on(tab.page, 1)
-    stream = ["stream=on" in (route.request.post_data or "") for route in held.routes]
+        gate.pass_on(tab.page, 1)
+    stream = ["stream=on" in (route.request.post_data or "") for route in gate.routes]
     assert stream == [False, True]
     tab.page.unroute("**/settings")
     expect(box).to_be_checked()

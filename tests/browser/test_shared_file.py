@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from playground.core.events import PartEnded
 from playground.exchange import html
 from tests.browser.windows import WIDE
-from tests.exchange.test_html import kept, unpressed
+from tests.exchange.test_html import make_bundle, unpressed
 from tests.factories import Log
 from tests.render.logs import STORIES
 
@@ -35,18 +35,20 @@ def dragged(page: Page, ms: int) -> None:
 
 def test_a_shared_file_plays_from_disk_without_a_request(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "shared.html"
-    file.write_bytes(html.write(kept(STORIES["waiting"], SSE, title="<b>Paris & co</b>")).data)
+    file.write_bytes(
+        html.write(make_bundle(STORIES["waiting"], SSE, title="<b>Paris & co</b>")).data
+    )
     page = browser.new_context(viewport=WIDE, color_scheme="dark").new_page()
-    asked: list[str] = []
+    requests: list[str] = []
     trouble: list[Any] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: requests.append(request.url))
     page.on("console", lambda message: trouble.append(message.text))
     page.on("pageerror", lambda error: trouble.append(error))
     page.goto(file.as_uri())
     expect(page.locator("#play")).to_be_enabled()
     expect(page.locator("#head h1")).to_have_text("<b>Paris & co</b>")
     expect(page.locator(".card")).to_have_count(3)
-    whole = page.evaluate(TEXT)
+    full_text = page.evaluate(TEXT)
     length = int(page.locator("#playhead").get_attribute("max") or 0)
     dragged(page, 0)
     expect(page.locator(".card")).to_have_count(0)
@@ -57,14 +59,14 @@ def test_a_shared_file_plays_from_disk_without_a_request(browser: Browser, tmp_p
     page.locator("#play").click()
     expect(page.locator("#play")).to_have_text("▶")
     assert page.locator("#playhead").input_value() == str(length)
-    assert page.evaluate(TEXT) == whole
+    assert page.evaluate(TEXT) == full_text
     page.locator(".wirerow.down").first.click()
     expect(page.locator("#raw")).to_contain_text("content_block_delta")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert asked == [file.as_uri()]
+    assert requests == [file.as_uri()]
     written = unpressed()
-    file.write_bytes(html.write(kept(written)).data)
+    file.write_bytes(html.write(make_bundle(written)).data)
     page.goto(file.as_uri())
     ended = [logged.event for logged in written if isinstance(logged.event, PartEnded)]
     expect(page.locator(".card .json").nth(0)).to_have_text(ended[0].text)
@@ -81,8 +83,12 @@ def test_a_file_of_several_sessions_shows_the_one_that_is_chosen(
     browser: Browser, tmp_path: Path
 ) -> None:
     file = tmp_path / "run.html"
-    beside = kept(Log().start().prompt("Name it").request().end("stop").events, title="A title")
-    file.write_bytes(html.write(replace(kept(STORIES["waiting"], SSE), beside=[beside])).data)
+    beside = make_bundle(
+        Log().start().prompt("Name it").request().end("stop").events, title="A title"
+    )
+    file.write_bytes(
+        html.write(replace(make_bundle(STORIES["waiting"], SSE), beside=[beside])).data
+    )
     page = browser.new_context(viewport=WIDE).new_page()
     page.goto(file.as_uri())
     expect(page.locator(".card")).to_have_count(3)

@@ -42,7 +42,7 @@ def waiting(server: Server, new_tab: NewTab, width: int) -> tuple[Tab, str]:
     return tab, session_id
 
 
-def over(tab: Tab, card: Locator) -> None:
+def hover_run(tab: Tab, card: Locator) -> None:
     """Go over the button Run of `card` with the mouse."""
     button = card.locator("[data-key=a]")
     button.scroll_into_view_if_needed()
@@ -53,14 +53,14 @@ def over(tab: Tab, card: Locator) -> None:
 
 def run_elsewhere(server: Server, tab: Tab, session_id: str, call: int) -> None:
     """Somebody else runs a call, and the page has heard of it."""
-    item = server.folded(session_id)["calls"][call]
+    item = server.get_session(session_id)["calls"][call]
     decision = {"decision": "run", "digest": item["digest"]}
     server.post(f"/sessions/{session_id}/calls/{item['id']}/decision", decision)
     expect(tab.card(call)).to_have_attribute("data-status", "done")
 
 
 def statuses(server: Server, session_id: str) -> list[str]:
-    return [call["status"] for call in server.folded(session_id)["calls"]]
+    return [call["status"] for call in server.get_session(session_id)["calls"]]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_button_stays_under_the_mouse(
     if top is not None:
         tab.find("#scroll").evaluate("(scroll, top) => { scroll.scrollTop = top; }", top)
     button = tab.card(place).locator("[data-key=a]")
-    over(tab, tab.card(place))
+    hover_run(tab, tab.card(place))
     before = button.bounding_box()
     run_elsewhere(server, tab, session_id, 0)
     tab.page.mouse.down()
@@ -111,7 +111,7 @@ def test_a_button_stays_where_nothing_can_be_scrolled(server: Server, new_tab: N
     tab.open(session_id).waits_for(CALLS)
     button = tab.card(1).locator("[data-key=a]")
     tab.card(0).evaluate(PAD, "90px")
-    over(tab, tab.card(1))
+    hover_run(tab, tab.card(1))
     before = top_of(tab, button)
     tab.card(0).evaluate(PAD, "")
     run_elsewhere(server, tab, session_id, 3)  # below it, so this changes nothing but what is drawn
@@ -136,7 +136,7 @@ def test_a_button_stays_at_the_end_where_what_is_below_it_gets_shorter(
     tab.page.evaluate(PAINTED)
     tab.find("#scroll").evaluate("(scroll) => { scroll.scrollTop = scroll.scrollHeight - 30; }")
     button = tab.card(place).locator("[data-key=a]")
-    over(tab, tab.card(place))
+    hover_run(tab, tab.card(place))
     before = top_of(tab, button)
     tab.page.evaluate(
         """(last) => {
@@ -152,7 +152,7 @@ def test_a_button_stays_at_the_end_where_what_is_below_it_gets_shorter(
 @pytest.mark.slow
 def test_the_end_is_followed_again_once_the_mouse_has_gone(server: Server, new_tab: NewTab) -> None:
     tab, session_id = waiting(server, new_tab, 1440)
-    over(tab, tab.card(CALLS - 2))
+    hover_run(tab, tab.card(CALLS - 2))
     run_elsewhere(server, tab, session_id, CALLS - 1)
     assert tab.page.evaluate(BELOW, "#scroll") > 100
     tab.find("#prompt").hover()
@@ -164,7 +164,7 @@ def test_the_end_is_followed_again_once_the_mouse_has_gone(server: Server, new_t
 def test_who_types_follows_the_end(server: Server, new_tab: NewTab) -> None:
     """Though the mouse still lies over a card."""
     tab, session_id = waiting(server, new_tab, 1440)
-    over(tab, tab.card(CALLS - 2))
+    hover_run(tab, tab.card(CALLS - 2))
     tab.find("#prompt").press("x")
     run_elsewhere(server, tab, session_id, CALLS - 1)
     expect(tab.find("#latest")).to_be_hidden()
@@ -173,7 +173,7 @@ def test_who_types_follows_the_end(server: Server, new_tab: NewTab) -> None:
 
 def test_who_scrolls_over_a_card_is_not_taken_back(server: Server, new_tab: NewTab) -> None:
     tab, session_id = waiting(server, new_tab, 1440)
-    over(tab, tab.card(CALLS - 1))
+    hover_run(tab, tab.card(CALLS - 1))
     scroll = tab.find("#scroll")
     scroll.evaluate(NOTE_SCROLLED)
     tab.page.mouse.wheel(0, -150)

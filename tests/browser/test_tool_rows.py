@@ -14,10 +14,10 @@ INNER = {"type": "object", "properties": {"x": {"type": "string"}, "y": {"type":
 
 def names(tab: Tab) -> list[str]:
     """What the rows are called, at one moment: they may be drawn again between two looks."""
-    matches: list[str] = tab.find("#rows [id$='.name']").evaluate_all(
+    field_values: list[str] = tab.find("#rows [id$='.name']").evaluate_all(
         "fields => fields.map(field => field.value)"
     )
-    return matches
+    return field_values
 
 
 @pytest.mark.slow
@@ -76,14 +76,14 @@ def test_what_is_pressed_fast_is_done_in_turn(server: Server, tab: Tab) -> None:
     saved(server, "fast", parameters={"type": "object", "properties": rows})
     tab.goto("/tools/fast?face=form")
     tab.forgive("beforeunload")
-    held = Held(tab.page, "/tools/faces")
+    gate = Held(tab.page, "/tools/faces")
 
     def twice(selector: str, after: list[str]) -> None:
-        number = len(held.routes)
+        number = len(gate.routes)
         tab.find(selector).evaluate("one => { one.click(); one.click(); }")
-        held.pass_on(tab.page, number)
+        gate.pass_on(tab.page, number)
         if selector != "[id='1.remove']":
-            held.pass_on(tab.page, number + 1)
+            gate.pass_on(tab.page, number + 1)
         expect(tab.find("#rows [id$='.name']")).to_have_count(len(after))
         expect(tab.find(f"[id='1.name'][value='{after[0]}']")).to_be_attached()
         assert names(tab) == after

@@ -305,19 +305,19 @@ def test_what_is_typed_while_the_server_thinks_stays(
 ) -> None:
     saved(server, "held", parameters={"type": "object", "properties": {"a": {"type": "string"}}})
     tab.goto("/tools/held")
-    held = Held(tab.page, path)
+    gate = Held(tab.page, path)
     group = tab.find("[name=group]")  # a field without an id
     if press:
         tab.find(press).first.click()
     else:
         group.fill("x")
-    held.arrived(tab.page)
+    gate.arrived(tab.page)
     group.fill("typed meanwhile")
     group.press("Home")
     group.press("ArrowRight")
     tab.find("[name=is_error]").evaluate("one => { one.checked = true; }")
-    held.pass_on(tab.page)
-    held.pass_on(tab.page, 1)  # it is asked again, with what was typed
+    gate.pass_on(tab.page)
+    gate.pass_on(tab.page, 1)  # it is asked again, with what was typed
     expect(tab.find("#lint" if not press else "#tool")).to_be_visible()
     if press == "#face-form":
         expect(tab.find("#rows")).to_be_visible()
@@ -334,12 +334,12 @@ def test_rows_that_move_keep_what_was_typed_in_them(server: Server, tab: Tab) ->
     two = {"a": {"type": "string"}, "b": {"type": "string"}}
     saved(server, "moving", parameters={"type": "object", "properties": two})
     tab.goto("/tools/moving?face=form")
-    held = Held(tab.page, "/tools/faces")
+    gate = Held(tab.page, "/tools/faces")
     tab.find("[id='1.remove']").click()
-    held.arrived(tab.page)
+    gate.arrived(tab.page)
     tab.find("[id='2.description']").fill("of b")
-    held.pass_on(tab.page)
-    held.pass_on(tab.page, 1)
+    gate.pass_on(tab.page)
+    gate.pass_on(tab.page, 1)
     expect(tab.find("[id='1.name']")).to_have_value("b")
     expect(tab.find("[id='1.description']")).to_have_value("of b")
     tab.page.unroute("**/tools/faces")
@@ -373,13 +373,13 @@ def test_what_is_typed_while_it_is_saved_stays(server: Server, tab: Tab) -> None
     saved(server, "slow_save")
     tab.goto("/tools/slow_save")
     tab.forgive("beforeunload")
-    held = Held(tab.page, "/tools")
+    gate = Held(tab.page, "/tools")
     description = tab.find("[name=description]").first
     description.fill("asked")
     tab.page.keyboard.press("Control+s")
-    held.arrived(tab.page)
+    gate.arrived(tab.page)
     description.fill("asked and more")
-    held.pass_on(tab.page)
+    gate.pass_on(tab.page)
     expect(tab.find("#toasts")).to_contain_text("Saved without the latest edits")
     expect(description).to_have_value("asked and more")
     expect(tab.find("#saved")).to_have_text("not saved")

@@ -243,7 +243,7 @@ def test_a_call_of_a_person_s_tool_is_answered_by_its_form(tab: Tab, server: Ser
     answer.locator("[name='boolean:/ok']").select_option("true")
     answer.get_by_role("button", name="Answer").click()
     tab.waits_for(0)
-    (call,) = server.folded(session_id)["calls"]
+    (call,) = server.get_session(session_id)["calls"]
     assert call["result"]["content"][0]["text"] == '{"ok": true, "why": "because"}'
 
 

@@ -139,7 +139,7 @@ def test_the_address_of_a_tap_is_refused_where_it_is_opened(
     assert response.status == 403
     expect(page.locator("body")).to_contain_text("This address is only for agents")
     assert upstream.asked == []
-    assert server.folded(session_id)["state"] == "waiting"
+    assert server.get_session(session_id)["state"] == "waiting"
 
 
 def test_nothing_that_another_page_embeds_reaches_the_upstream(
@@ -213,7 +213,7 @@ def test_a_page_that_passes_runs_no_script_and_goes_nowhere(
     assert answered == [address]
     assert len(upstream.asked) == 1
     assert "planted" not in {cookie.get("name") for cookie in context.cookies()}
-    assert server.folded(session_id)["state"] == "waiting"
+    assert server.get_session(session_id)["state"] == "waiting"
 
 
 def test_without_its_policy_such_a_page_acts_as_the_user(

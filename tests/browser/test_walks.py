@@ -86,7 +86,7 @@ def long_session(server: Server) -> str:
     ask("Say hello [[fault:http-500]]", "failed")
     server.post(f"/sessions/{session_id}/settings", {"max_turns": TURNS - BROKEN_TURN})
     ask("What is the weather in Oslo? [[fault:loop]]", "paused")
-    assert server.folded(session_id)["turns"] == TURNS
+    assert server.get_session(session_id)["turns"] == TURNS
     return session_id
 
 
@@ -128,7 +128,7 @@ def to_the_end(walk: Walk) -> None:
     expect(walk.page.locator(".card.asks")).to_have_count(0)
 
 
-def begun(walk: Walk, title: str) -> None:
+def start_demo(walk: Walk, title: str) -> None:
     """A demo, from the first page to its first card."""
     walk.page.goto(walk.server.url + "/welcome")
     walk.click(walk.page.locator(".demo", has_text=title).first)
@@ -151,7 +151,7 @@ def answer_next(walk: Walk, name: str, words: str) -> None:
 
 def two_calls(walk: Walk, _: Path) -> None:
     """One call run, the other answered by hand."""
-    begun(walk, "Two calls at once")
+    start_demo(walk, "Two calls at once")
     run_next(walk, "calculator")
     answer_next(walk, "get_weather", "Fog, 3 degrees")
     to_the_end(walk)
@@ -161,7 +161,7 @@ def two_calls(walk: Walk, _: Path) -> None:
 
 def wrong_types(walk: Walk, _: Path) -> None:
     """Arguments that do not fit, made to fit."""
-    begun(walk, "Arguments that do not fit")
+    start_demo(walk, "Arguments that do not fit")
     walk.button(re.compile("fix: "))
     walk.click(walk.page.get_by_role("button", name="Run edited"))
     to_the_end(walk)
@@ -187,7 +187,7 @@ def schema_mistake(walk: Walk, _: Path) -> None:
 
 def five_protocols(walk: Walk, _: Path) -> None:
     """Same request for each protocol, then the run to its end."""
-    begun(walk, "One request on five protocols")
+    start_demo(walk, "One request on five protocols")
     for title in ("Anthropic", "OpenAI Chat", "Responses", "Gemini", "Ollama"):
         walk.click(walk.page.locator("#panel-request label", has_text=title).first)
     run_next(walk, "calculator")
@@ -197,7 +197,7 @@ def five_protocols(walk: Walk, _: Path) -> None:
 
 def edited_file(walk: Walk, _: Path) -> None:
     """A file read, edited, looked at, and as it was again."""
-    begun(walk, "An agent edits a file")
+    start_demo(walk, "An agent edits a file")
     run_next(walk, "read_file")
     run_next(walk, "edit_file")
     to_the_end(walk)
@@ -209,7 +209,7 @@ def edited_file(walk: Walk, _: Path) -> None:
 
 def behind_a_tap(walk: Walk, _: Path) -> None:
     """Somebody else's agent, let run at each of its calls."""
-    begun(walk, "An external agent")
+    start_demo(walk, "An external agent")
     run_next(walk, "read_file", "Let it run")
     run_next(walk, "edit_file", "Let it run")
     to_the_end(walk)
@@ -217,7 +217,7 @@ def behind_a_tap(walk: Walk, _: Path) -> None:
 
 def slow_tool(walk: Walk, _: Path) -> None:
     """A tool that takes its time, cancelled by a click."""
-    begun(walk, "A slow tool")
+    start_demo(walk, "A slow tool")
     run_next(walk, "slow_report")
     walk.click(walk.page.locator(".card").get_by_role("button", name=re.compile("Cancel")).first)
     to_the_end(walk)
@@ -225,7 +225,7 @@ def slow_tool(walk: Walk, _: Path) -> None:
 
 def failing_tool(walk: Walk, _: Path) -> None:
     """A tool that raises an error, and the model that goes on."""
-    begun(walk, "A tool that fails")
+    start_demo(walk, "A tool that fails")
     run_next(walk, "flaky_lookup")
     expect(walk.page.locator(".card")).to_have_count(2)  # the model tries it once more
     run_next(walk, "flaky_lookup")
@@ -235,7 +235,7 @@ def failing_tool(walk: Walk, _: Path) -> None:
 
 def colleague(walk: Walk, _: Path) -> None:
     """One call that only you can answer, next to one that runs."""
-    begun(walk, "You are the tool")
+    start_demo(walk, "You are the tool")
     answer_next(walk, "ask_colleague", "Yes, ship it.")
     run_next(walk, "get_weather")
     to_the_end(walk)

@@ -17,7 +17,7 @@ Typed = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def typed(
+def run_cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Typed]:
     """`typed(*words)`: exit code, stdout, stderr; in `tmp_path`, with its data folder there."""

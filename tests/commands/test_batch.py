@@ -45,18 +45,18 @@ def objects(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_what_it_prints_and_the_files_that_it_writes(typed: Typed, tmp_path: Path) -> None:
+def test_what_it_prints_and_the_files_that_it_writes(run_cli: Typed, tmp_path: Path) -> None:
     write(tmp_path, PARIS, OSLO)
     forms = ("junit", "csv", "html", "markdown")
     files = [word for form in forms for word in (f"--{form}", f"report.{form}")]
-    code, out, output = typed("batch", "spec.yaml", *files)
+    code, out, output = run_cli("batch", "spec.yaml", *files)
     assert code == 1
     assert "failed: oslo · default · simulator · 1" in out
     assert "2 of 2 runs: 1 passed, 1 failed" in output
     suites = ET.parse(tmp_path / "report.junit").getroot()
     assert [case.get("name") for case in suites.iter("testcase")] == ["paris", "oslo"]
     assert all("oslo" in (tmp_path / f"report.{form}").read_text() for form in forms)
-    code, out, _ = typed("batch", "spec.yaml", "--json", "--filter", "par*")
+    code, out, _ = run_cli("batch", "spec.yaml", "--json", "--filter", "par*")
     assert code == 0
     started, run, ended = objects(out)
     assert [each["kind"] for each in (started, run, ended)] == [
@@ -65,26 +65,26 @@ def test_what_it_prints_and_the_files_that_it_writes(typed: Typed, tmp_path: Pat
     assert started["id"] == ended["id"]
     assert (run["outcome"], run["session"]) == ("passed", ended["cells"][0]["session"])
     assert (ended["runs"], ended["passed"], ended["state"]) == (1, 1, "ended")
-    code, out, _ = typed("export", run["session"], "--as", "jsonl")
+    code, out, _ = run_cli("export", run["session"], "--as", "jsonl")
     assert code == 0
-    assert typed("sessions", "--json")[1].strip() == "[]"
+    assert run_cli("sessions", "--json")[1].strip() == "[]"
 
 
-def test_what_is_finished_is_not_made_again(typed: Typed, tmp_path: Path) -> None:
+def test_what_is_finished_is_not_made_again(run_cli: Typed, tmp_path: Path) -> None:
     write(tmp_path, PARIS)
-    code, _, output = typed("batch", "spec.yaml", "--resume")
+    code, _, output = run_cli("batch", "spec.yaml", "--resume")
     assert code == 2
     assert "This database has no batch of this SPEC" in output
-    assert typed("batch", "spec.yaml")[0] == 0
-    code, out, _ = typed("batch", "spec.yaml", "--resume", "--json", "--max-cost", "9")
+    assert run_cli("batch", "spec.yaml")[0] == 0
+    code, out, _ = run_cli("batch", "spec.yaml", "--resume", "--json", "--max-cost", "9")
     assert code == 0
     assert [each["kind"] for each in objects(out)] == ["batch_started", "batch_ended"]
     assert objects(out)[0]["known"] == 1
-    assert typed("batch", "spec.yaml", "--resume", "--seed", "5")[0] == 2  # another batch
+    assert run_cli("batch", "spec.yaml", "--resume", "--seed", "5")[0] == 2  # another batch
 
 
 def test_a_limit_of_money_holds_on(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[float] = []
     begin = Batches._begin
@@ -96,24 +96,24 @@ def test_a_limit_of_money_holds_on(
     monkeypatch.setattr(Batches, "_begin", begun)
     write(tmp_path, PARIS)
     for words in (("--max-cost", "9"), ("--resume",), ("--resume", "--max-cost", "5")):
-        assert typed("batch", "spec.yaml", *words)[0] == 0
+        assert run_cli("batch", "spec.yaml", *words)[0] == 0
     assert limits == [9.0, 9.0, 5.0]
 
 
-def test_what_it_would_take(typed: Typed, tmp_path: Path) -> None:
+def test_what_it_would_take(run_cli: Typed, tmp_path: Path) -> None:
     write(tmp_path, PARIS, OSLO, defaults={"repetitions": 5, "params": {"max_tokens": 100}})
-    code, out, _ = typed("batch", "spec.yaml", "--dry-run")
+    code, out, _ = run_cli("batch", "spec.yaml", "--dry-run")
     assert code == 0
     assert out.startswith("10 runs: 2 cases, 1 model, 1 variant, 5 repetitions.\n")
     assert out.endswith("It costs nothing.\n")
-    (answer,) = objects(typed("batch", "spec.yaml", "--dry-run", "--json")[1])
+    (answer,) = objects(run_cli("batch", "spec.yaml", "--dry-run", "--json")[1])
     assert (answer["kind"], answer["runs"], answer["price"]) == ("dry_run", 10, 0.0)
     assert answer["tokens_out"] == 10 * 10 * 100
 
 
-def test_what_it_refuses_before_anything_is_asked(typed: Typed, tmp_path: Path) -> None:
+def test_what_it_refuses_before_anything_is_asked(run_cli: Typed, tmp_path: Path) -> None:
     write(tmp_path, PARIS, surprise=1)
-    assert "/surprise" in typed("batch", "spec.yaml")[2]
+    assert "/surprise" in run_cli("batch", "spec.yaml")[2]
     rows = (
         ("spec.yaml",),
         ("nothing.yaml",),
@@ -124,23 +124,23 @@ def test_what_it_refuses_before_anything_is_asked(typed: Typed, tmp_path: Path) 
         ("spec.yaml", "--seed", "x"),
     )
     for place, row in enumerate(rows):
-        assert (place, typed("batch", *row)[0]) == (place, 2)
+        assert (place, run_cli("batch", *row)[0]) == (place, 2)
         write(tmp_path, PARIS)
     assert not (tmp_path / "home").exists()
 
 
-def test_a_call_that_no_rule_decides_needs_a_person(typed: Typed, tmp_path: Path) -> None:
+def test_a_call_that_no_rule_decides_needs_a_person(run_cli: Typed, tmp_path: Path) -> None:
     write(tmp_path, PARIS, tools=[{**TOOL, "answered_by": "person", "config": {}}])
-    code, out, _ = typed("batch", "spec.yaml", "--allow", "get_weather")
+    code, out, _ = run_cli("batch", "spec.yaml", "--allow", "get_weather")
     assert code == 3
     assert "needs a decision: paris" in out
-    code, _, output = typed("batch", "spec.yaml")
+    code, _, output = run_cli("batch", "spec.yaml")
     assert code == 0
     assert "it is a mock here" in output
 
 
-def test_the_suite_that_comes_with_it(typed: Typed) -> None:
-    code, out, _ = typed("batch", "builtin", "--filter", "twins*", "--json")
+def test_the_suite_that_comes_with_it(run_cli: Typed) -> None:
+    code, out, _ = run_cli("batch", "builtin", "--filter", "twins*", "--json")
     assert code == 1
     cells = objects(out)[-1]["cells"]
     assert {cell["model"]: cell["passes"] for cell in cells} == {
@@ -149,11 +149,11 @@ def test_the_suite_that_comes_with_it(typed: Typed) -> None:
     }
 
 
-def test_a_failed_run_is_a_test_that_fails_again(typed: Typed) -> None:
-    _, out, _ = typed("batch", "builtin", "--filter", "stale-memory", "--json")
+def test_a_failed_run_is_a_test_that_fails_again(run_cli: Typed) -> None:
+    _, out, _ = run_cli("batch", "builtin", "--filter", "stale-memory", "--json")
     failed = next(each for each in objects(out) if each.get("outcome") == "failed")
-    assert typed("export", failed["session"], "--as", "batch", "-o", "test.json")[0] == 0
-    code, out, _ = typed("batch", "test.json")
+    assert run_cli("export", failed["session"], "--as", "batch", "-o", "test.json")[0] == 0
+    code, out, _ = run_cli("batch", "test.json")
     assert code == 1
     assert "check_stock was not called" in out
 
@@ -180,23 +180,23 @@ def test_ctrl_c_stops_it_and_resume_goes_on(tmp_path: Path) -> None:
 
 
 def test_what_the_command_says_without_the_extra(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("playground.batch.cluster.find_spec", lambda name: None)
     (tmp_path / "spec.yaml").write_text("playground_batch: 1\ncases: [{id: a, prompt: b}]\n")
-    code, _, output = typed("batch", "spec.yaml", "--engine", "local:2")
+    code, _, output = run_cli("batch", "spec.yaml", "--engine", "local:2")
     assert code == 2
     assert "pip install 'tool-playground[cluster]'" in output
-    code, _, output = typed("batch", "spec.yaml", "--engine", "tcp://far.example:1")
+    code, _, output = run_cli("batch", "spec.yaml", "--engine", "tcp://far.example:1")
     assert code == 2
     assert "--engine-trusted" in output
 
 
-def test_a_run_as_one_function(typed: Typed, tmp_path: Path) -> None:
+def test_a_run_as_one_function(run_cli: Typed, tmp_path: Path) -> None:
     """JSON in, JSON Lines out, with nothing of this place."""
     write(tmp_path, PARIS)
-    session = objects(typed("batch", "spec.yaml", "--json")[1])[1]["session"]
-    stored_items = objects(typed("export", session, "--as", "jsonl")[1])
+    session = objects(run_cli("batch", "spec.yaml", "--json")[1])[1]["session"]
+    stored_items = objects(run_cli("export", session, "--as", "jsonl")[1])
     settings = next(
         line["settings"] for line in stored_items if line.get("kind") == "session_started"
     )
@@ -210,8 +210,10 @@ def test_a_run_as_one_function(typed: Typed, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("distributed") is None, reason="needs the extra cluster: distributed")
-def test_two_processes_make_a_batch(typed: Typed, tmp_path: Path) -> None:
-    code, out, _ = typed("batch", "builtin", "--engine", "local:2", "--json", "--filter", "twins*")
+def test_two_processes_make_a_batch(run_cli: Typed, tmp_path: Path) -> None:
+    code, out, _ = run_cli(
+        "batch", "builtin", "--engine", "local:2", "--json", "--filter", "twins*"
+    )
     lines = [json.loads(line) for line in out.splitlines()]
     assert code == 1
     assert (lines[-1]["runs"], lines[-1]["unknown"]) == (4, 0)

@@ -21,7 +21,7 @@ FIELDS = {
 }
 
 
-def test_one_object_a_file_in_order(tmp_path: Path, typed: Typed) -> None:
+def test_one_object_a_file_in_order(tmp_path: Path, run_cli: Typed) -> None:
     (tmp_path / "a.sse").write_bytes(BODY)
     (tmp_path / "b.sse").write_bytes(BODY[:70])
     (tmp_path / "c.sse").write_bytes(b"\xff\x00<html>")
@@ -35,15 +35,15 @@ def test_one_object_a_file_in_order(tmp_path: Path, typed: Typed) -> None:
     assert [item["ended"] for item in results[:2]] == ["interrupted", "complete"]
     assert results[1]["text"] == "Hi"
     assert all(item["error"] for item in results[2:])
-    _, pieces, _ = typed("decode", "openai_chat", *names, "--json", "--chunk", "1")
+    _, pieces, _ = run_cli("decode", "openai_chat", *names, "--json", "--chunk", "1")
     assert pieces == done.stdout
-    code, read, _ = typed("decode", "openai_chat", "a.sse")
+    code, read, _ = run_cli("decode", "openai_chat", "a.sse")
     assert (code, "Hi" in read) == (0, True)
 
 
-def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, typed: Typed) -> None:
+def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, run_cli: Typed) -> None:
     (tmp_path / "a.sse").write_bytes(BODY)
-    code, out, message = typed("decode", "openai_chat", "gone.sse", ".", "a.sse", "--json")
+    code, out, message = run_cli("decode", "openai_chat", "gone.sse", ".", "a.sse", "--json")
     results = [json.loads(line) for line in out.splitlines()]
     assert code == 2
     assert [item["file"] for item in results] == ["gone.sse", ".", "a.sse"]
@@ -62,7 +62,7 @@ def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, typed: Type
     ],
     ids=" ".join,
 )
-def test_wrong_usage(tmp_path: Path, typed: Typed, words: tuple[str, ...]) -> None:
+def test_wrong_usage(tmp_path: Path, run_cli: Typed, words: tuple[str, ...]) -> None:
     (tmp_path / "a.sse").write_bytes(BODY)
-    code, out, message = typed("decode", *words)
+    code, out, message = run_cli("decode", *words)
     assert (code, out, message.count("\n")) == (2, "", 1)

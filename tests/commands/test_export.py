@@ -23,12 +23,12 @@ def lines(text: str) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) -> None:
+def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, run_cli: Typed) -> None:
     (tmp_path / ".env").write_text(f"HOUSE_MOTTO={MOTTO}\n")
     (tmp_path / ".env").chmod(0o600)
     db = ("--db", str(tmp_path / "a.db"))
-    assert typed("run", f"hello {MOTTO}", *db)[0] == 0
-    (listed,) = json.loads(typed("sessions", "--json", *db)[1])
+    assert run_cli("run", f"hello {MOTTO}", *db)[0] == 0
+    (listed,) = json.loads(run_cli("sessions", "--json", *db)[1])
     before = (tmp_path / "a.db").read_bytes()
     done = run_command("export", listed["id"], "--as", "jsonl", *db, cwd=tmp_path)
     assert done.returncode == 0
@@ -36,19 +36,19 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) 
     assert "Masked in prompt 1: 1." in done.stderr
     assert (tmp_path / "a.db").read_bytes() == before
     out = tmp_path / "out.jsonl"
-    output = typed("export", listed["id"], "--as", "jsonl", "-o", "out.jsonl", "--json", *db)[1]
+    output = run_cli("export", listed["id"], "--as", "jsonl", "-o", "out.jsonl", "--json", *db)[1]
     assert {"where": "title", "count": 1} in json.loads(output)["masked"]
     assert out.read_text() == done.stdout
     assert out.stat().st_mode & 0o077 == 0
     assert sorted(path.name for path in tmp_path.glob(".out*")) == []
     here = run_command("import", "out.jsonl", "--json", *db, cwd=tmp_path)
     with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0"):
-        there = typed("import", "out.jsonl", "--json", *db)[1]
+        there = run_cli("import", "out.jsonl", "--json", *db)[1]
         for imported_text in (here.stdout, there):
-            again = typed("export", json.loads(imported_text)["id"], "--as", "jsonl", *db)[1]
+            again = run_cli("export", json.loads(imported_text)["id"], "--as", "jsonl", *db)[1]
             assert lines(again) == lines(done.stdout)
         (tmp_path / "bad.jsonl").write_text(done.stdout.replace('"seq": 2', '"seq": 9', 1))
-        code, bad, _ = typed("import", "bad.jsonl", "--json", *db)
+        code, bad, _ = run_cli("import", "bad.jsonl", "--json", *db)
     assert code == 2
     assert "Line 3 " in json.loads(bad)["error"]
 
@@ -63,32 +63,32 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) 
         (("import",), "FILE"),
     ],
 )
-def test_wrong_usage_is_one_sentence(typed: Typed, words: tuple[str, ...], message: str) -> None:
-    code, out, error = typed(*words)
+def test_wrong_usage_is_one_sentence(run_cli: Typed, words: tuple[str, ...], message: str) -> None:
+    code, out, error = run_cli(*words)
     assert (code, out) == (2, "")
     assert message in error
     assert error.count("\n") == 1
 
 
-def test_a_file_that_is_too_large_is_not_even_read(typed: Typed, tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_even_read(run_cli: Typed, tmp_path: Path) -> None:
     with (tmp_path / "big").open("wb") as file:
         file.truncate(33 * 1024 * 1024)
-    code, _, error = typed("import", "big")
+    code, _, error = run_cli("import", "big")
     assert code == 2
     assert "larger than 32 MiB" in error
 
 
 @pytest.mark.slow
 def test_what_the_simulator_answered_names_the_server_that_runs(
-    tmp_path: Path, typed: Typed, start_server_process: StartServerProcess
+    tmp_path: Path, run_cli: Typed, start_server_process: StartServerProcess
 ) -> None:
     """And all of docs/contract.md stands in `--json`, from the page and from the terminal."""
     db = ("--db", str(tmp_path / "a.db"))
-    assert typed("run", "hello", *db)[0] == 0
-    (listed,) = json.loads(typed("sessions", "--json", *db)[1])
+    assert run_cli("run", "hello", *db)[0] == 0
+    (listed,) = json.loads(run_cli("sessions", "--json", *db)[1])
 
     def exported(form: str) -> dict[str, Any]:
-        return dict(json.loads(typed("export", listed["id"], "--as", form, "--json", *db)[1]))
+        return dict(json.loads(run_cli("export", listed["id"], "--as", form, "--json", *db)[1]))
 
     assert "'http://127.0.0.1:8765/sim/" in exported("curl")["text"]
     server = start_server_process(PLAYGROUND_PACE="0")

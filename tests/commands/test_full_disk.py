@@ -27,7 +27,7 @@ def limit(server_process: ServerProcess, most: int) -> None:
     resource.prlimit(server_process.process.pid, resource.RLIMIT_FSIZE, (most, hard))
 
 
-async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
+async def wait_for_trouble(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
     async for data in stream:
         if ("Nothing can be saved" in data.get("data", "")) is trouble and "data" in data:
             return
@@ -36,7 +36,7 @@ async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lifted", rest_slow([True, False]))
-async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: bool) -> None:
+async def test_stop_the_rest_and_the_end(tmp_path: Path, run_cli: Typed, lifted: bool) -> None:
     db = tmp_path / "a.db"
     with run_server_process(db, PLAYGROUND_PACE="0.2") as server_process:
         async with server_process.client() as client:
@@ -44,23 +44,23 @@ async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: b
             headers = {"accept": "text/event-stream"}
             async with client.stream("GET", "/stream?store=1", headers=headers) as answer:
                 stream = messages(answer)
-                await said(stream, False)
+                await wait_for_trouble(stream, False)
                 for session_id, text in zip(ids, PROMPTS, strict=True):
-                    asked = await client.post(
+                    response = await client.post(
                         f"/sessions/{session_id}/prompts", json={"text": text}
                     )
-                    assert asked.status_code == 202
+                    assert response.status_code == 202
                 limit(server_process, 0)
-                await said(stream, True)
+                await wait_for_trouble(stream, True)
                 assert (await client.post("/sessions", json={})).status_code == 503
                 assert (await client.post(f"/sessions/{ids[0]}/stop")).status_code == 200
                 if lifted:
                     limit(server_process, resource.RLIM_INFINITY)
-                    await said(stream, False)
+                    await wait_for_trouble(stream, False)
             if lifted:
                 states = [(await wait_for_session(client, each))["state"] for each in ids]
                 assert states == ["interrupted", "idle"]
         # 120: Python's own word for a last line of the log that could not be written either.
         assert server_process.end() in ((0,) if lifted else (0, 120))
-    code, out, _ = await asyncio.to_thread(typed, "verify", "--db", str(db))
+    code, out, _ = await asyncio.to_thread(run_cli, "verify", "--db", str(db))
     assert code == 0, out

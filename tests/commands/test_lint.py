@@ -82,7 +82,7 @@ def test_lines_and_exit_codes_of_the_real_program(tmp_path: Path) -> None:
         ((".",), 2),
     ],
 )
-def test_exit_codes(typed: Typed, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+def test_exit_codes(run_cli: Typed, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     put(tmp_path, "sound.json", SOUND)
     put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
     put(tmp_path, "empty.json", {**SOUND, "parameters": {**CLOSED, "properties": {"text": False}}})
@@ -92,7 +92,7 @@ def test_exit_codes(typed: Typed, tmp_path: Path, words: tuple[str, ...], code: 
         [SOUND, {"name": "x", "parameters": {"type": "object", "required": 1}}],
     )
     (tmp_path / "text.txt").write_text("These are not tools at all.")
-    count, _, output = typed("lint", *words)
+    count, _, output = run_cli("lint", *words)
     assert count == code
     assert (output != "") == (code == 2)
     assert "Traceback" not in output
@@ -112,67 +112,67 @@ def test_exit_codes(typed: Typed, tmp_path: Path, words: tuple[str, ...], code: 
     ],
 )
 def test_a_file_of_another_kind_is_refused_with_what_it_is(
-    typed: Typed, tmp_path: Path, name: str, value: Json, what: str
+    run_cli: Typed, tmp_path: Path, name: str, value: Json, what: str
 ) -> None:
     put(tmp_path, name, value)
-    code, out, errors = typed("lint", name)
+    code, out, errors = run_cli("lint", name)
     assert (code, out) == (2, "")
     assert what in errors
     assert "not a tool" in errors
 
 
-def test_a_tool_of_a_provider_is_left_out_and_named(typed: Typed, tmp_path: Path) -> None:
+def test_a_tool_of_a_provider_is_left_out_and_named(run_cli: Typed, tmp_path: Path) -> None:
     put(tmp_path, "tools.json", [SOUND, {"type": "web_search"}])
-    code, out, errors = typed("lint", "tools.json", "--for", "anthropic")
+    code, out, errors = run_cli("lint", "tools.json", "--for", "anthropic")
     assert (code, out) == (0, "")
     assert "tools.json:web_search: Left out." in errors
     assert "is run by its provider" in errors
     put(tmp_path, "search.json", [{"type": "web_search"}])
-    code, _, errors = typed("lint", "search.json")
+    code, _, errors = run_cli("lint", "search.json")
     assert code == 2
     assert "It has no tool with a schema" in errors
 
 
-def test_json_has_every_field(typed: Typed, tmp_path: Path) -> None:
+def test_json_has_every_field(run_cli: Typed, tmp_path: Path) -> None:
     put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
-    code, out, _ = typed("lint", "bad.json", "--json", "--for", "openai_chat")
+    code, out, _ = run_cli("lint", "bad.json", "--json", "--for", "openai_chat")
     (item,) = json.loads(out)
     assert code == 1
     assert item.keys() == {"file", "tool", "line", *(each.name for each in fields(Finding))}
     assert (item["file"], item["tool"], item["protocol"]) == ("bad.json", "look.up", "openai_chat")
     assert item["line"] == 2
     put(tmp_path, "sound.json", SOUND)
-    assert typed("lint", "sound.json", "--json", "--for", "openai_chat")[1].strip() == "[]"
+    assert run_cli("lint", "sound.json", "--json", "--for", "openai_chat")[1].strip() == "[]"
 
 
 def test_a_file_in_a_protocols_own_form_is_judged_as_it_stands(
-    typed: Typed, tmp_path: Path
+    run_cli: Typed, tmp_path: Path
 ) -> None:
     put(tmp_path, "g.json", gemini({**CLOSED}))
-    code, out, _ = typed("lint", "g.json", "--for", "gemini")
+    code, out, _ = run_cli("lint", "g.json", "--for", "gemini")
     assert code == 1
     assert "/parameters/additionalProperties: refused: Gemini does not know" in out
-    assert typed("lint", "g.json", "--for", "anthropic")[0] == 0
+    assert run_cli("lint", "g.json", "--for", "anthropic")[0] == 0
     put(tmp_path, "own.json", SOUND)
-    assert typed("lint", "own.json", "--for", "gemini")[0] == 0
+    assert run_cli("lint", "own.json", "--for", "gemini")[0] == 0
 
 
-def test_a_name_is_judged_as_the_file_has_it(typed: Typed, tmp_path: Path) -> None:
+def test_a_name_is_judged_as_the_file_has_it(run_cli: Typed, tmp_path: Path) -> None:
     put(tmp_path, "c.json", chat(CLOSED, name="has space"))
-    code, out, output = typed("lint", "c.json", "--for", "openai_chat")
+    code, out, output = run_cli("lint", "c.json", "--for", "openai_chat")
     assert code == 1
     assert "c.json:4:has_space:/name: refused: OpenAI accepts names" in out
     assert "not 'has space'" in out
     # The other protocols are sent what was made of it, and that is told.
-    assert typed("lint", "c.json", "--for", "anthropic")[0] == 0
+    assert run_cli("lint", "c.json", "--for", "anthropic")[0] == 0
     assert output.startswith("c.json:has_space: Its name 'has space'")
     assert "It has no executor" not in output
 
 
-def test_what_cannot_be_read_is_an_object_too(typed: Typed, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_an_object_too(run_cli: Typed, tmp_path: Path) -> None:
     bad = {"name": "x", "parameters": {"type": "object", "required": 1}}
     put(tmp_path, "half.json", [SOUND, bad])
-    code, out, output = typed("lint", "none.json", "half.json", "--json", "--for", "openai_chat")
+    code, out, output = run_cli("lint", "none.json", "half.json", "--json", "--for", "openai_chat")
     assert code == 2
     first, second = json.loads(out)
     assert first.keys() == {"file", "error"}
@@ -193,7 +193,7 @@ def test_what_cannot_be_read_is_an_object_too(typed: Typed, tmp_path: Path) -> N
     ids=json.dumps,
 )
 def test_what_a_schema_refers_to_and_does_not_hold_is_a_finding(
-    typed: Typed, tmp_path: Path, schema: Json
+    run_cli: Typed, tmp_path: Path, schema: Json
 ) -> None:
     """In our own form and in a provider's; the other tools of the file are judged as ever."""
     keyword = next(iter(schema))
@@ -202,7 +202,7 @@ def test_what_a_schema_refers_to_and_does_not_hold_is_a_finding(
     own = {**bare, "answered_by": "mock", "config": {"result": "1"}}
     for form in (bare, own, chat(parameters, name="x")):
         put(tmp_path, "a.json", [form, {**SOUND, "name": "look.up"}])
-        code, out, output = typed("lint", "a.json", "--for", "openai_chat", "--json")
+        code, out, output = run_cli("lint", "a.json", "--for", "openai_chat", "--json")
         first, second = json.loads(out)
         assert (code, output) == (1, "")
         assert first.keys() == second.keys()
@@ -212,7 +212,7 @@ def test_what_a_schema_refers_to_and_does_not_hold_is_a_finding(
 
 
 def test_an_operation_that_refers_out_of_its_document_is_a_finding(
-    typed: Typed, tmp_path: Path
+    run_cli: Typed, tmp_path: Path
 ) -> None:
     body = {"content": {"application/json": {"schema": {"$ref": "https://example.com/pet.json"}}}}
     document = {
@@ -224,17 +224,17 @@ def test_an_operation_that_refers_out_of_its_document_is_a_finding(
         },
     }
     put(tmp_path, "api.json", document)
-    code, out, output = typed("lint", "api.json")
+    code, out, output = run_cli("lint", "api.json")
     assert (code, output) == (1, "")
     pet, toys = out.splitlines()
     assert pet.startswith("api.json:10:addPet:/parameters: refused: It refers to 'https://example")
     assert toys.startswith("api.json:/toys:: refused: It refers to 'https://example")
 
 
-def test_several_tools_are_judged_together(typed: Typed, tmp_path: Path) -> None:
+def test_several_tools_are_judged_together(run_cli: Typed, tmp_path: Path) -> None:
     tools = [{**SOUND, "name": f"look_{n}_up", "description": ""} for n in range(129)]
     put(tmp_path, "many.json", tools)
-    code, out, _ = typed("lint", "many.json")
+    code, out, _ = run_cli("lint", "many.json")
     assert code == 1
     assert (
         "many.json:*:: refused: OpenAI accepts 128 tools in a request, not 129. [openai_chat]"
@@ -243,7 +243,9 @@ def test_several_tools_are_judged_together(typed: Typed, tmp_path: Path) -> None
     assert out.count("models choose less well") == 1
 
 
-def test_findings_when_many_tools_are_alike_are_one_line_each(typed: Typed, tmp_path: Path) -> None:
+def test_findings_when_many_tools_are_alike_are_one_line_each(
+    run_cli: Typed, tmp_path: Path
+) -> None:
     """Each place of a tool keeps its line, and --json keeps every finding."""
     inner = {"type": "object", "properties": {"a": {"type": "array"}, "b": {"type": "array"}}}
     tools = [
@@ -251,7 +253,7 @@ def test_findings_when_many_tools_are_alike_are_one_line_each(typed: Typed, tmp_
         for n in range(200)
     ]
     put(tmp_path, "many.json", tools)
-    code, out, _ = typed("lint", "many.json")
+    code, out, _ = run_cli("lint", "many.json")
     assert code == 1
     lines = out.splitlines()
     assert len(lines) < 40
@@ -270,57 +272,57 @@ def test_findings_when_many_tools_are_alike_are_one_line_each(typed: Typed, tmp_
     severities = [line.split(": ")[1] for line in lines]
     assert severities == sorted(severities, key=["refused", "ignored", "strict", "weak"].index)
 
-    code, out, _ = typed("lint", "many.json", "--json")
+    code, out, _ = run_cli("lint", "many.json", "--json")
     rows = json.loads(out)
     assert code == 1
     assert sum("similar descriptions" in row["message"] for row in rows) == 19_900
     assert sum("needs `items`" in row["message"] for row in rows) == 200 * 2 * 2
 
 
-def test_findings_when_tools_differ_keep_their_lines(typed: Typed, tmp_path: Path) -> None:
+def test_findings_when_tools_differ_keep_their_lines(run_cli: Typed, tmp_path: Path) -> None:
     other = {**SOUND, "name": "find_it", "description": "Finds what was lost by its name."}
     other["parameters"] = {**CLOSED, "properties": {"text": {**S, "minLength": 1}}}
     put(tmp_path, "two.json", [{**SOUND, "name": "a.b"}, other])
-    _, out, _ = typed("lint", "two.json", "--for", "anthropic")
+    _, out, _ = run_cli("lint", "two.json", "--for", "anthropic")
     assert [splitline.split(":")[2] for splitline in out.splitlines()] == ["a.b", "find_it"]
 
 
 def test_contradiction_when_a_name_is_misspelled_is_first_and_fix_renames_it(
-    typed: Typed, tmp_path: Path
+    run_cli: Typed, tmp_path: Path
 ) -> None:
     path = put(tmp_path, "t.json", {**SOUND, "parameters": {**CLOSED, "required": ["texts"]}})
-    code, out, _ = typed("lint", "t.json", "--for", "anthropic")
+    code, out, _ = run_cli("lint", "t.json", "--for", "anthropic")
     assert code == 1
     assert out.splitlines()[0] == (
         "t.json:12:look_up:/parameters/required: unsatisfiable: No call can be valid: 'texts' is "
         "required but is not in `properties`, and `additionalProperties` is false. Did you mean "
         "'text'?"
     )
-    code, out, output = typed("lint", "t.json", "--fix", "--for", "anthropic")
+    code, out, output = run_cli("lint", "t.json", "--fix", "--for", "anthropic")
     assert (code, out) == (0, "")
     assert '+      "text"' in output
     assert json.loads(path.read_text())["parameters"]["required"] == ["text"]
 
 
-def test_limit_when_it_is_the_vendors_own_names_the_vendor(typed: Typed, tmp_path: Path) -> None:
+def test_limit_when_it_is_the_vendors_own_names_the_vendor(run_cli: Typed, tmp_path: Path) -> None:
     tools = [{**SOUND, "name": f"look_{n}_up", "description": ""} for n in range(129)]
     put(tmp_path, "many.json", tools)
-    code, out, _ = typed("lint", "many.json", "--for", "groq")
+    code, out, _ = run_cli("lint", "many.json", "--for", "groq")
     assert code == 1
     assert "many.json:*:: refused: Groq accepts 128 tools in a request, not 129. [groq]" in out
     assert "OpenAI accepts 128 tools" not in out
-    code, out, _ = typed("lint", "many.json", "--for", "xai")
+    code, out, _ = run_cli("lint", "many.json", "--for", "xai")
     assert code == 0
-    assert typed("lint", "many.json", "--for", "nobody")[2].endswith("sglang, litellm.\n")
+    assert run_cli("lint", "many.json", "--for", "nobody")[2].endswith("sglang, litellm.\n")
 
 
 @pytest.mark.parametrize("indent", [None, 2, 4])
 def test_fix_rewrites_what_is_refused_and_shows_it(
-    typed: Typed, tmp_path: Path, indent: int | None
+    run_cli: Typed, tmp_path: Path, indent: int | None
 ) -> None:
     path = put(tmp_path, "t.json", [SOUND, chat(OPEN, strict=True)], indent)
     path.chmod(0o640)
-    code, out, output = typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    code, out, output = run_cli("lint", "t.json", "--fix", "--for", "openai_chat")
     assert code == 0
     assert "refused" not in out
     assert '"additionalProperties": false' in output
@@ -336,28 +338,28 @@ def test_fix_rewrites_what_is_refused_and_shows_it(
     assert "the original is in t.json.orig." in output
     assert (tmp_path / "t.json.orig").stat().st_mode & 0o777 == 0o640
     before = path.read_bytes()
-    again = typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    again = run_cli("lint", "t.json", "--fix", "--for", "openai_chat")
     assert again == (0, out, "t.json: nothing to rewrite.\n")
     assert path.read_bytes() == before
     assert not (tmp_path / "t.json.orig1").exists()
 
 
-def test_fix_keeps_the_file_as_it_was_and_writes_over_none(typed: Typed, tmp_path: Path) -> None:
+def test_fix_keeps_the_file_as_it_was_and_writes_over_none(run_cli: Typed, tmp_path: Path) -> None:
     path = put(tmp_path, "t.json", chat(OPEN, strict=True))
     before = path.read_bytes()
     (tmp_path / "t.json.orig").write_text("mine")
-    typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    run_cli("lint", "t.json", "--fix", "--for", "openai_chat")
     assert (tmp_path / "t.json.orig").read_text() == "mine"
     assert (tmp_path / "t.json.orig1").read_bytes() == before != path.read_bytes()
 
 
-def test_fix_writes_nothing_that_is_refused_all_the_same(typed: Typed, tmp_path: Path) -> None:
+def test_fix_writes_nothing_that_is_refused_all_the_same(run_cli: Typed, tmp_path: Path) -> None:
     deep: Json = {"type": "object", "properties": {"text": S}}
     for _ in range(12):
         deep = {"type": "object", "properties": {"text": deep}}
     path = put(tmp_path, "t.json", chat(deep, strict=True))
     before = path.read_bytes()
-    code, out, output = typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    code, out, output = run_cli("lint", "t.json", "--fix", "--for", "openai_chat")
     assert (code, path.read_bytes()) == (1, before)
     assert "t.json:look_up: not rewritten, because it would still be refused: OpenAI's" in output
     assert ": refused: " in out
@@ -369,9 +371,9 @@ def test_help_says_that_the_file_is_written(tmp_path: Path) -> None:
     assert "rewrite FILE" in " ".join(output.split())
 
 
-def test_fix_makes_gemini_parameters_ready(typed: Typed, tmp_path: Path) -> None:
+def test_fix_makes_gemini_parameters_ready(run_cli: Typed, tmp_path: Path) -> None:
     path = put(tmp_path, "g.json", gemini({**CLOSED, "properties": {"text": {"const": "a", **S}}}))
-    code, _, output = typed("lint", "g.json", "--fix", "--for", "gemini")
+    code, _, output = run_cli("lint", "g.json", "--fix", "--for", "gemini")
     assert code == 0
     assert "no longer refused" in output
     (item,) = json.loads(path.read_text())["functionDeclarations"]
@@ -379,15 +381,15 @@ def test_fix_makes_gemini_parameters_ready(typed: Typed, tmp_path: Path) -> None
     assert "additionalProperties" not in item["parameters"]
 
 
-def test_fix_leaves_out_a_pattern_that_openai_refuses(typed: Typed, tmp_path: Path) -> None:
+def test_fix_leaves_out_a_pattern_that_openai_refuses(run_cli: Typed, tmp_path: Path) -> None:
     """Of a tool that is not strict, which stays as open as it was."""
     texts = {"type": "string", "pattern": "^(?!a)b"}
     loose = {"type": "object", "properties": {"text": texts, "more": {"type": "string"}}}
     path = put(tmp_path, "t.json", chat(loose))
-    code, out, output = typed("lint", "t.json", "--for", "openai_responses")
+    code, out, output = run_cli("lint", "t.json", "--for", "openai_responses")
     assert (code, output) == (1, "")
     assert "refused: OpenAI (gpt-5.5 and later) does not accept a lookahead" in out
-    code, _, output = typed("lint", "t.json", "--fix", "--for", "openai_responses")
+    code, _, output = run_cli("lint", "t.json", "--fix", "--for", "openai_responses")
     assert code == 0
     assert "could not keep: pattern is no longer checked at /properties/text." in output
     fixed = json.loads(path.read_text())["function"]["parameters"]
@@ -398,32 +400,34 @@ def test_fix_leaves_out_a_pattern_that_openai_refuses(typed: Typed, tmp_path: Pa
     assert fixed.keys() == loose.keys()
 
 
-def test_fix_changes_nothing_where_nothing_was_asked_for(typed: Typed, tmp_path: Path) -> None:
+def test_fix_changes_nothing_where_nothing_was_asked_for(run_cli: Typed, tmp_path: Path) -> None:
     """A tool that is not strict is not made so, and a name is no schema."""
     path = put(tmp_path, "t.json", [{**SOUND, "parameters": OPEN}, {**SOUND, "name": "a.b"}])
     before = path.read_bytes()
-    code, _, output = typed("lint", "t.json", "--fix")
+    code, _, output = run_cli("lint", "t.json", "--fix")
     assert (code, output) == (1, "t.json: nothing to rewrite.\n")
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_json_is_told_to_be_changed_by_hand(typed: Typed, tmp_path: Path) -> None:
+def test_a_file_that_is_no_json_is_told_to_be_changed_by_hand(
+    run_cli: Typed, tmp_path: Path
+) -> None:
     path = tmp_path / "t.jsonl"
     line = json.dumps(chat(OPEN, strict=True))
     path.write_text(f"{line}\n{line.replace('look_up', 'look_on')}\n")
     before = path.read_bytes()
-    code, _, output = typed("lint", "t.jsonl", "--fix", "--for", "openai_chat")
+    code, _, output = run_cli("lint", "t.jsonl", "--fix", "--for", "openai_chat")
     assert code == 1
     assert "only JSON files can be fixed" in output
     assert path.read_bytes() == before
 
 
-def test_a_file_that_no_rewrite_changes_is_not_written(typed: Typed, tmp_path: Path) -> None:
+def test_a_file_that_no_rewrite_changes_is_not_written(run_cli: Typed, tmp_path: Path) -> None:
     loop = {"$ref": "#/$defs/tree"}
     schema = {**CLOSED, "properties": {"text": loop}, "$defs": {"tree": {"items": loop}}}
     path = put(tmp_path, "t.json", {**SOUND, "parameters": schema}, 3)
     before = path.read_bytes()
-    code, out, _ = typed("lint", "t.json", "--fix", "--for", "ollama")
+    code, out, _ = run_cli("lint", "t.json", "--fix", "--for", "ollama")
     assert code == 0
     assert "drops `$ref`" in out
     assert path.read_bytes() == before

@@ -21,14 +21,14 @@ COMMANDS = [
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
 def test_no_command_takes_a_file_with_two_names(
-    tmp_path: Path, typed: Typed, words: tuple[str, ...]
+    tmp_path: Path, run_cli: Typed, words: tuple[str, ...]
 ) -> None:
-    assert typed("run", "hello", "--db", "a.db")[0] == 0
+    assert run_cli("run", "hello", "--db", "a.db")[0] == 0
     (tmp_path / "b.db").hardlink_to(tmp_path / "a.db")
     (tmp_path / "brought.jsonl").write_text("{}\n")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     for name in ("a.db", "b.db"):
-        code, out, message = typed(*words, "--db", name)
+        code, out, message = run_cli(*words, "--db", name)
         assert (code, out) == (1, "")
         assert "hard links" in message
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
@@ -36,13 +36,13 @@ def test_no_command_takes_a_file_with_two_names(
 
 @pytest.mark.parametrize("words", [("serve", "--port", "0"), ("run", "hello")])
 def test_who_comes_by_a_link_meets_the_owner(
-    tmp_path: Path, typed: Typed, words: tuple[str, ...]
+    tmp_path: Path, run_cli: Typed, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "link.db").symlink_to("a.db")
     lock = OwnerLock(tmp_path / "a.db")
     lock.take()
     try:
-        code, out, message = typed(*words, "--db", "link.db")
+        code, out, message = run_cli(*words, "--db", "link.db")
     finally:
         lock.release()
     assert (code, out) == (1, "")

@@ -94,9 +94,9 @@ async def slow():
             await asyncio.sleep(0.01 if not deaf else 3600)
     return "stopped"
 
-ends = run.Ends()
-print(asyncio.run(ends.until(slow())))
-sys.exit(ends.code)
+signals = run.StopSignals()
+print(asyncio.run(signals.run_until_signal(slow())))
+sys.exit(signals.code)
 """
 """A run that is asked to end a second time while it ends."""
 
@@ -107,11 +107,11 @@ def run(cwd: Path, *words: str, prompt: str = BOTH) -> tuple[int, list[dict[str,
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
-def told(
-    typed: Typed, cwd: Path, *words: str, prompt: str = BOTH
+def run_in_process(
+    run_cli: Typed, cwd: Path, *words: str, prompt: str = BOTH
 ) -> tuple[int, list[dict[str, Any]], str]:
     """The same in this very process, which need not start."""
-    code, out, message = typed("run", prompt, "--json", "--db", str(cwd / "run.db"), *words)
+    code, out, message = run_cli("run", prompt, "--json", "--db", str(cwd / "run.db"), *words)
     return code, [json.loads(line) for line in out.splitlines()], message
 
 
@@ -145,15 +145,17 @@ def test_all_allowed_runs_to_the_end(tmp_path: Path) -> None:
     } == {"--allow all"}
 
 
-def test_no_tool_is_called_where_none_may_be(tmp_path: Path, typed: Typed) -> None:
-    code, events, _ = told(typed, tmp_path, "--tools", "examples", "--tool-choice", "none")
+def test_no_tool_is_called_where_none_may_be(tmp_path: Path, run_cli: Typed) -> None:
+    code, events, _ = run_in_process(
+        run_cli, tmp_path, "--tools", "examples", "--tool-choice", "none"
+    )
     assert code == 0
     assert not [data for data in of(events, "part_started") if data["part_kind"] == "call"]
 
 
-def test_a_named_tool_comes_first(tmp_path: Path, typed: Typed) -> None:
-    code, events, _ = told(
-        typed, tmp_path, "--tools", "examples", "--tool-choice", "get_weather", "--allow", "all"
+def test_a_named_tool_comes_first(tmp_path: Path, run_cli: Typed) -> None:
+    code, events, _ = run_in_process(
+        run_cli, tmp_path, "--tools", "examples", "--tool-choice", "get_weather", "--allow", "all"
     )
     assert code == 0
     assert calls(events)[0] == "get_weather"
@@ -162,22 +164,22 @@ def test_a_named_tool_comes_first(tmp_path: Path, typed: Typed) -> None:
     assert set(choices[1:]) == {"auto"}
 
 
-def test_parameters_of_the_request_are_named_by_flags(tmp_path: Path, typed: Typed) -> None:
+def test_parameters_of_the_request_are_named_by_flags(tmp_path: Path, run_cli: Typed) -> None:
     named = ("--max-tokens", "500", "--temperature", "0.5")
     own = ("--param", "top_k=5", "--param", 'stop_sequences=["so"]')
-    code, events, _ = told(typed, tmp_path, *named, *own, prompt="hi")
+    code, events, _ = run_in_process(run_cli, tmp_path, *named, *own, prompt="hi")
     assert code == 0
     body = json.loads(of(events, "request_sent")[0]["body"])
     assert (body["max_tokens"], body["temperature"]) == (500, 0.5)
     assert (body["top_k"], body["stop_sequences"]) == (5, ["so"])
 
 
-def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path, typed: Typed) -> None:
-    code, events, message = told(typed, tmp_path, "--tools", "examples")
+def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path, run_cli: Typed) -> None:
+    code, events, message = run_in_process(run_cli, tmp_path, "--tools", "examples")
     assert code == 3
     assert not of(events, "call_started")
     assert "get_weather (1.1)" in message
-    (session,) = json.loads(typed("sessions", "--json", "--db", str(tmp_path / "run.db"))[1])
+    (session,) = json.loads(run_cli("sessions", "--json", "--db", str(tmp_path / "run.db"))[1])
     assert session["state"] == "waiting"
     assert session["id"] in message
     assert session.keys() == {"id", "title", "state", "updated"}
@@ -193,44 +195,46 @@ def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path, typed: Typed) ->
     ],
 )
 def test_deny_before_answer_before_allow(
-    tmp_path: Path, typed: Typed, flags: list[str], decisions: set[str]
+    tmp_path: Path, run_cli: Typed, flags: list[str], decisions: set[str]
 ) -> None:
-    code, events, _ = told(typed, tmp_path, "--tools", "examples", *flags)
+    code, events, _ = run_in_process(run_cli, tmp_path, "--tools", "examples", *flags)
     assert code == 0
     assert {data["decision"] for data in of(events, "call_decided")} == decisions
     assert {data["by"] for data in of(events, "call_decided")} == {"rule"}
 
 
-def test_what_a_person_reads(typed: Typed) -> None:
-    code, out, _ = typed("run", BOTH, "--tools", "examples", "--allow", "all")
+def test_what_a_person_reads(run_cli: Typed) -> None:
+    code, out, _ = run_cli("run", BOTH, "--tools", "examples", "--allow", "all")
     assert code == 0
     assert '→ calculator {"expression": "17 * 23"}' in out
     assert "← calculator" in out
     assert "391" in out.splitlines()[-1]
-    code, _, message = typed("run", BOTH, "--tools", "examples")
+    code, _, message = run_cli("run", BOTH, "--tools", "examples")
     assert code == 3
     assert message.startswith("playground: Needs a decision:")
-    _, out, _ = typed("run", "[[fault:args-ansi]] 17 * 23", "--tools", "examples")
+    _, out, _ = run_cli("run", "[[fault:args-ansi]] 17 * 23", "--tools", "examples")
     assert "args-ansi" not in out
     assert "\x1b" not in out
 
 
 def test_a_failed_run_is_1_and_a_limit_is_3(
-    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_cli: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, events, message = told(typed, tmp_path, prompt="[[fault:http-400]] hello")
+    code, events, message = run_in_process(run_cli, tmp_path, prompt="[[fault:http-400]] hello")
     assert (code, of(events, "response_failed")[0]["status"]) == (1, 400)
     assert message.startswith("playground: ")
     assert "on the page.\n" in message
     limited = ("--tools", "examples", "--allow", "all", "--max-turns", "2")
-    code, events, message = told(typed, tmp_path, *limited, prompt="[[fault:loop]] 17 * 23")
+    code, events, message = run_in_process(
+        run_cli, tmp_path, *limited, prompt="[[fault:loop]] 17 * 23"
+    )
     assert (code, events[-1]["kind"], events[-1]["limit"]) == (3, "run_paused", "max_turns")
     assert message.startswith(f"playground: {events[-1]['message']} Open session ")
     assert events[-1]["message"].startswith("2 turns were made, which is the limit")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    code, events, _ = told(typed, tmp_path, "--profile", "openai")
+    code, events, _ = run_in_process(run_cli, tmp_path, "--profile", "openai")
     assert (code, of(events, "response_failed")[0]["failure"]) == (1, "no_key")
-    code, _, message = told(typed, tmp_path, "--profile", "lmstudio")
+    code, _, message = run_in_process(run_cli, tmp_path, "--profile", "lmstudio")
     assert (code, message.splitlines()[0]) == (1, "playground: No model is named. Choose one.")
 
 
@@ -245,17 +249,17 @@ def provided(answer: bytes) -> Iterator[Server]:
         yield provider
 
 
-def test_a_run_waits_for_its_retries(tmp_path: Path, typed: Typed) -> None:
+def test_a_run_waits_for_its_retries(tmp_path: Path, run_cli: Typed) -> None:
     with provided(REFUSAL) as provider:
         words = ("--protocol", "openai_chat", "--base-url", provider.url, "--model", "m")
-        code, _, errors = typed("run", "hi", *words)
+        code, _, errors = run_cli("run", "hi", *words)
         assert code == 1
         messages = [line for line in errors.splitlines() if "Trying again" in line]
         assert messages == [
             "playground: Trying again in 0.04 s (1 of 2): 503.",
             "playground: Trying again in 0.04 s (2 of 2): 503.",
         ]
-        code, events, said_beside = told(typed, tmp_path, *words, prompt="hi")
+        code, events, said_beside = run_in_process(run_cli, tmp_path, *words, prompt="hi")
         assert "Trying again" not in said_beside
         assert len(provider.seen) == 6
     assert code == 1
@@ -264,7 +268,7 @@ def test_a_run_waits_for_its_retries(tmp_path: Path, typed: Typed) -> None:
     assert events[-1]["kind"] == "response_failed"
 
 
-def test_tools_of_a_file(tmp_path: Path, typed: Typed) -> None:
+def test_tools_of_a_file(tmp_path: Path, run_cli: Typed) -> None:
     tool = {"name": "echo", "parameters": {"type": "object"}, "config": {"result": "hello"}}
     for text in (
         json.dumps(tool),
@@ -272,26 +276,26 @@ def test_tools_of_a_file(tmp_path: Path, typed: Typed) -> None:
         json.dumps(tool) + "\n" + json.dumps({**tool, "name": "b"}),
     ):
         (tmp_path / "tools.json").write_text(text)
-        code, events, _ = told(
-            typed, tmp_path, "--tools", "./tools.json", "--tool-choice", "echo", "--allow", "all"
+        code, events, _ = run_in_process(
+            run_cli, tmp_path, "--tools", "./tools.json", "--tool-choice", "echo", "--allow", "all"
         )
         assert code == 0
         assert of(events, "call_ended")[0]["result"]["content"][0]["text"] == "hello"
 
 
 @pytest.mark.slow
-def test_through_the_server_that_owns_the_database(tmp_path: Path, typed: Typed) -> None:
-    here = told(typed, tmp_path, "--tools", "examples", "--allow", "all")
+def test_through_the_server_that_owns_the_database(tmp_path: Path, run_cli: Typed) -> None:
+    here = run_in_process(run_cli, tmp_path, "--tools", "examples", "--allow", "all")
     with run_server_process(tmp_path / "run.db", PLAYGROUND_PACE="0"):
-        there = told(typed, tmp_path, "--tools", "examples", "--allow", "all")
-        assert told(typed, tmp_path, "--tools", "examples")[0] == 3
-        assert told(typed, tmp_path, "--tool-choice", "nobody")[0] == 2
-        listed = typed("sessions", "--json", "--db", str(tmp_path / "run.db"))[1]
+        there = run_in_process(run_cli, tmp_path, "--tools", "examples", "--allow", "all")
+        assert run_in_process(run_cli, tmp_path, "--tools", "examples")[0] == 3
+        assert run_in_process(run_cli, tmp_path, "--tool-choice", "nobody")[0] == 2
+        listed = run_cli("sessions", "--json", "--db", str(tmp_path / "run.db"))[1]
         states = [load["state"] for load in json.loads(listed)]
         assert states == ["waiting", "idle", "idle"]
         with provided(REFUSAL) as provider:
             words = ("--protocol", "openai_chat", "--base-url", provider.url, "--model", "m")
-            code, events, _ = told(typed, tmp_path, *words, prompt="hi")
+            code, events, _ = run_in_process(run_cli, tmp_path, *words, prompt="hi")
             assert len(provider.seen) == 3
         assert (code, len(of(events, "response_failed"))) == (1, 3)
     assert here[0] == there[0] == 0
@@ -303,9 +307,11 @@ def test_through_the_server_that_owns_the_database(tmp_path: Path, typed: Typed)
 
 
 @pytest.mark.parametrize("words", BAD, ids=" ".join)
-def test_wrong_usage_is_one_sentence(tmp_path: Path, typed: Typed, words: tuple[str, ...]) -> None:
+def test_wrong_usage_is_one_sentence(
+    tmp_path: Path, run_cli: Typed, words: tuple[str, ...]
+) -> None:
     (tmp_path / "broken.json").write_text('{"name": ')
-    code, out, message = typed("run", *words, "--json")
+    code, out, message = run_cli("run", *words, "--json")
     assert code == 2
     assert message.startswith("playground: ")
     assert message.count("\n") == 1
@@ -319,16 +325,16 @@ def test_wrong_usage_is_one_sentence(tmp_path: Path, typed: Typed, words: tuple[
 
 @pytest.mark.parametrize(("host", "sent"), PLACES)
 def test_a_typed_address_gets_the_key_but_not_over_plain_http(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch, host: str, sent: bool
+    run_cli: Typed, monkeypatch: pytest.MonkeyPatch, host: str, sent: bool
 ) -> None:
     key = "sk-canary-0123456789"
     with provided(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as provider:
         url = provider.url.replace("127.0.0.1", host)
         words = ("--protocol", "openai_chat", "--base-url", url, "--model", "m")
         monkeypatch.setenv("OPENAI_API_KEY", key)
-        code, _, message = typed("run", "hi", *words)
+        code, _, message = run_cli("run", "hi", *words)
         monkeypatch.delenv("OPENAI_API_KEY")
-        code_without, _, said_without = typed("run", "hi", *words)
+        code_without, _, said_without = run_cli("run", "hi", *words)
         assert code == code_without == 1
         with_key, without = provider.seen
     assert (f"Bearer {key}".encode() in with_key, b"uthorization" in without) == (sent, False)
@@ -356,7 +362,7 @@ def test_a_vendor_s_address_never_gets_another_vendor_s_key(
 
 
 def interrupted(
-    cwd: Path, typed: Typed, *words: str, signals: tuple[signal.Signals, ...]
+    cwd: Path, run_cli: Typed, *words: str, signals: tuple[signal.Signals, ...]
 ) -> tuple[int, str, str]:
     """(exit code, the session, what was said) of a run that is ended by `signals` while a tool is
     at work."""
@@ -384,7 +390,7 @@ def interrupted(
         for signal in signals:
             process.send_signal(signal)
         message = process.communicate(timeout=START_S)[1]
-    listed, *_ = json.loads(typed("sessions", "--json", *words)[1])
+    listed, *_ = json.loads(run_cli("sessions", "--json", *words)[1])
     assert listed["state"] == "interrupted"
     return process.returncode, listed["id"], message
 
@@ -392,9 +398,9 @@ def interrupted(
 @pytest.mark.slow
 @pytest.mark.parametrize(("signals", "codes"), ENDS)
 def test_a_run_that_is_ended_says_where_the_session_waits(
-    tmp_path: Path, typed: Typed, signals: tuple[signal.Signals, ...], codes: set[int]
+    tmp_path: Path, run_cli: Typed, signals: tuple[signal.Signals, ...], codes: set[int]
 ) -> None:
-    ended, session, message = interrupted(tmp_path, typed, signals=signals)
+    ended, session, message = interrupted(tmp_path, run_cli, signals=signals)
     assert ended in codes
     assert message == (
         f"playground: The run was stopped. It is session {session}. To continue, start: "
@@ -404,10 +410,10 @@ def test_a_run_that_is_ended_says_where_the_session_waits(
 
 @pytest.mark.slow
 def test_it_stops_the_run_on_the_server_too(
-    tmp_path: Path, typed: Typed, start_server_process: StartServerProcess
+    tmp_path: Path, run_cli: Typed, start_server_process: StartServerProcess
 ) -> None:
     server = start_server_process(db=tmp_path / "run.db", PLAYGROUND_PACE="0")
-    ended, session, message = interrupted(tmp_path, typed, "--db", "run.db", signals=(INT,))
+    ended, session, message = interrupted(tmp_path, run_cli, "--db", "run.db", signals=(INT,))
     assert ended == 130
     place = f"{server.url}/sessions/{session}"
     assert (

@@ -45,20 +45,24 @@ for words in sys.argv[1:]:
 """Gives its rights away once all is imported: the interpreter may be root's alone."""
 
 
-def asked(server_process: ServerProcess, path: str = "/sessions", **headers: str) -> httpx.Response:
-    given = {
+def get(server_process: ServerProcess, path: str = "/sessions", **headers: str) -> httpx.Response:
+    request_headers = {
         "authorization": f"Bearer {server_process.token}",
         "accept": "application/json",
         **headers,
     }
     return httpx.get(
-        server_process.url + path, headers=given, timeout=30, trust_env=False, verify=NO_TLS
+        server_process.url + path,
+        headers=request_headers,
+        timeout=30,
+        trust_env=False,
+        verify=NO_TLS,
     )
 
 
-def refused(typed: Typed, *words: str) -> str:
+def refusal_of(run_cli: Typed, *words: str) -> str:
     """The sentence of a `serve` that does not start."""
-    code, out, message = typed("serve", "--port", "0", *words)
+    code, out, message = run_cli("serve", "--port", "0", *words)
     assert (code, out, message.count("\n")) == (1, "", 1), message
     return message
 
@@ -68,17 +72,17 @@ def check_schemes(server_process: ServerProcess) -> None:
     port = server_process.url.rpartition(":")[2]
     for name in ("127.0.0.1", "localhost"):
         foreign = f"https://{name}:{port}"
-        assert asked(server_process, host=f"{name}:{port}", origin=foreign).status_code == 403
+        assert get(server_process, host=f"{name}:{port}", origin=foreign).status_code == 403
         own = f"http://{name}:{port}"
-        assert asked(server_process, host=f"{name}:{port}", origin=own).status_code == 200
+        assert get(server_process, host=f"{name}:{port}", origin=own).status_code == 200
 
 
 def test_one_line_and_private_files(tmp_path: Path) -> None:
     with run_server_process(tmp_path / "a.db") as server_process:
         assert LINE.fullmatch(server_process.line)
-        assert asked(server_process, "/healthz").text == "ok"
-        assert asked(server_process).json() == []
-        assert asked(server_process, authorization="").status_code == 401
+        assert get(server_process, "/healthz").text == "ok"
+        assert get(server_process).json() == []
+        assert get(server_process, authorization="").status_code == 401
         check_schemes(server_process)
         modes = {
             path.name: stat.S_IMODE(path.stat().st_mode)
@@ -143,26 +147,26 @@ def test_with_nothing_to_do_it_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_server_refuses_and_names_the_first(tmp_path: Path, typed: Typed) -> None:
+def test_a_second_server_refuses_and_names_the_first(tmp_path: Path, run_cli: Typed) -> None:
     with run_server_process(tmp_path / "a.db") as server_process:
         done = run_command("serve", "--port", "0", "--db", "a.db", cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
         assert f"process {server_process.process.pid} at {server_process.url}" in done.stderr
         assert "--db" in done.stderr
         port = server_process.url.rpartition(":")[2]
-        assert f"at {server_process.url}" in typed("serve", "--port", port, "--db", "a.db")[2]
-        assert asked(server_process).status_code == 200
+        assert f"at {server_process.url}" in run_cli("serve", "--port", port, "--db", "a.db")[2]
+        assert get(server_process).status_code == 200
     with run_server_process(tmp_path / "a.db") as after:  # killed, and the lock is free
-        assert asked(after).status_code == 200
+        assert get(after).status_code == 200
         assert after.token == server_process.token
 
 
-def test_a_port_in_use(typed: Typed) -> None:
+def test_a_port_in_use(run_cli: Typed) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         sock.listen()
         port = str(sock.getsockname()[1])
-        code, _, message = typed("serve", "--port", port, "--db", "a.db")
+        code, _, message = run_cli("serve", "--port", port, "--db", "a.db")
     assert code == 1
     assert port in message
     assert "--port 0" in message
@@ -181,8 +185,8 @@ def test_a_port_in_use(typed: Typed) -> None:
     ],
     ids=" ".join,
 )
-def test_wrong_usage(typed: Typed, words: tuple[str, ...]) -> None:
-    code, out, message = typed("serve", "--db", "a.db", *words)
+def test_wrong_usage(run_cli: Typed, words: tuple[str, ...]) -> None:
+    code, out, message = run_cli("serve", "--db", "a.db", *words)
     assert (code, out, message.count("\n")) == (2, "", 1)
 
 
@@ -245,19 +249,19 @@ def as_foreign(path: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_ours_is_left_as_it_is(
-    tmp_path: Path, typed: Typed, spoil: Callable[[Path], None], word: str
+    tmp_path: Path, run_cli: Typed, spoil: Callable[[Path], None], word: str
 ) -> None:
     path = tmp_path / "a.db"
-    assert typed("run", "hello", "--db", "a.db")[0] == 0
+    assert run_cli("run", "hello", "--db", "a.db")[0] == 0
     spoil(path)
     before = path.read_bytes()
-    message = refused(typed, "--db", "a.db")
+    message = refusal_of(run_cli, "--db", "a.db")
     assert word in message
     assert "a.db" in message
     assert "--db" in message
     assert path.read_bytes() == before
     for words in (("sessions",), ("run", "hello")):
-        code, _, message = typed(*words, "--db", "a.db")
+        code, _, message = run_cli(*words, "--db", "a.db")
         assert code in (0, 1) if words == ("sessions",) else code == 1
         assert "Traceback" not in message
     assert path.read_bytes() == before
@@ -291,15 +295,15 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_damage_within_a_row_is_said(
-    tmp_path: Path, typed: Typed, start_server_process: StartServerProcess
+    tmp_path: Path, run_cli: Typed, start_server_process: StartServerProcess
 ) -> None:
-    assert typed("run", "hello", "--db", "a.db")[0] == 0
+    assert run_cli("run", "hello", "--db", "a.db")[0] == 0
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         connection.execute("UPDATE events SET body = '{\"oops' WHERE seq = 2")
         connection.commit()
         ((session,),) = connection.execute("SELECT id FROM sessions").fetchall()
     server_process = start_server_process()
-    answer = asked(server_process, f"/sessions/{session}")
+    answer = get(server_process, f"/sessions/{session}")
     assert answer.status_code == 503
     assert "seq 2" in answer.json()["error"]
-    assert json.loads(asked(server_process).text)[0]["id"] == session
+    assert json.loads(get(server_process).text)[0]["id"] == session

@@ -39,29 +39,29 @@ for words in sys.argv[1:]:
 """
 
 
-def test_the_list(tmp_path: Path, typed: Typed) -> None:
+def test_the_list(tmp_path: Path, run_cli: Typed) -> None:
     db = str(tmp_path / "a.db")
     for prompt in ("hello there", "good \x1b[31mmorning"):
-        assert typed("run", prompt, "--db", db)[0] == 0
+        assert run_cli("run", prompt, "--db", db)[0] == 0
     before = (tmp_path / "a.db").read_bytes()
     done = run_command("sessions", "--json", "--db", db, cwd=tmp_path)
-    matches = json.loads(done.stdout)
-    assert [item["title"] for item in matches] == ["good \x1b[31mmorning", "hello there"]
-    assert all(item["state"] == "idle" and isinstance(item["updated"], int) for item in matches)
-    read = typed("sessions", "--db", db)[1]
+    data = json.loads(done.stdout)
+    assert [item["title"] for item in data] == ["good \x1b[31mmorning", "hello there"]
+    assert all(item["state"] == "idle" and isinstance(item["updated"], int) for item in data)
+    read = run_cli("sessions", "--db", db)[1]
     assert "\x1b" not in read
     assert read.count("\n") == 2
-    search = typed("sessions", "--json", "--search", "there", "--db", db)[1]
+    search = run_cli("sessions", "--json", "--search", "there", "--db", db)[1]
     assert [load["title"] for load in json.loads(search)] == ["hello there"]
-    none = typed("sessions", "--json", "--search", "%", "--db", db)[1]
+    none = run_cli("sessions", "--json", "--search", "%", "--db", db)[1]
     assert json.loads(none) == []
     assert (tmp_path / "a.db").read_bytes() == before
 
 
-def test_no_database_has_no_sessions_and_none_is_made(tmp_path: Path, typed: Typed) -> None:
-    code, out, message = typed("sessions", "--json")
+def test_no_database_has_no_sessions_and_none_is_made(tmp_path: Path, run_cli: Typed) -> None:
+    code, out, message = run_cli("sessions", "--json")
     assert (code, json.loads(out), message) == (0, [], "")
-    code, out, message = typed("sessions", "--json", "--db", "gone.db")
+    code, out, message = run_cli("sessions", "--json", "--db", "gone.db")
     assert (code, json.loads(out).keys()) == (2, {"error", "code"})
     assert "There is no database gone.db" in message
     assert list(tmp_path.iterdir()) == []
@@ -69,7 +69,7 @@ def test_no_database_has_no_sessions_and_none_is_made(tmp_path: Path, typed: Typ
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_a_file_of_an_older_version_is_told_what_to_do_with(
-    tmp_path: Path, typed: Typed, words: tuple[str, ...]
+    tmp_path: Path, run_cli: Typed, words: tuple[str, ...]
 ) -> None:
     """But for `verify`, which writes where nobody else does, and so brings it up to date."""
     path = tmp_path / "old.db"
@@ -83,14 +83,14 @@ def test_a_file_of_an_older_version_is_told_what_to_do_with(
     if words == ("verify",):
         lock = OwnerLock(path)
         lock.take()  # a server of that version has it
-    code, out, message = typed(*words, "--db", "old.db")
+    code, out, message = run_cli(*words, "--db", "old.db")
     assert (code, out) == (2, "")
     assert "older version" in message
     assert f"`playground serve --db {path}`" in message
     assert path.read_bytes() == before
     if words == ("verify",):
         lock.release()
-        assert typed(*words, "--db", "old.db")[0] == 0
+        assert run_cli(*words, "--db", "old.db")[0] == 0
 
 
 @pytest.mark.slow
@@ -118,23 +118,25 @@ def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path: Path) -> None:
         assert line.startswith(message)
 
 
-def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path, typed: Typed) -> None:
+def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path, run_cli: Typed) -> None:
     (tmp_path / "empty.db").write_bytes(b"")
     (tmp_path / "text.db").write_text("This is a letter. " * 100)
-    code, out, _ = typed("sessions", "--json", "--db", "empty.db")
+    code, out, _ = run_cli("sessions", "--json", "--db", "empty.db")
     assert (code, json.loads(out)) == (0, [])
-    code, out, message = typed("sessions", "--json", "--db", "text.db")
+    code, out, message = run_cli("sessions", "--json", "--db", "text.db")
     assert code == 1
     assert "text.db is not a database" in message
     assert json.loads(out).keys() == {"error", "code"}
 
 
 @pytest.mark.slow
-def test_a_file_in_a_folder_of_somebody_else_is_one_sentence(tmp_path: Path, typed: Typed) -> None:
+def test_a_file_in_a_folder_of_somebody_else_is_one_sentence(
+    tmp_path: Path, run_cli: Typed
+) -> None:
     """SQLite needs to write beside a file, also to read it."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.db"
-        assert typed("run", "hello", "--db", str(path))[0] == 0
+        assert run_cli("run", "hello", "--db", str(path))[0] == 0
         path.chmod(0o444)
         Path(folder).chmod(0o555)
         done = subprocess.run(

@@ -46,10 +46,10 @@ def test_it_answers_and_ends(tmp_path: Path) -> None:
     process.stdout.close()
 
 
-def test_a_script_that_cannot_be_read(tmp_path: Path, typed: Typed) -> None:
+def test_a_script_that_cannot_be_read(tmp_path: Path, run_cli: Typed) -> None:
     (tmp_path / "bad.json").write_text("{")
     for name in ("gone.json", "bad.json"):
-        code, _, message = typed("simulate", "--scenario", name)
+        code, _, message = run_cli("simulate", "--scenario", name)
         assert (code, message.count("\n")) == (2, 1)
 
 
@@ -64,7 +64,7 @@ def test_a_scenario_may_be_one_of_the_simulators_own(
 
 @pytest.mark.slow
 def test_the_example_of_the_documentation_plays_as_it_says(
-    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_cli: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/scenarios.md: its file, and its two commands, but for the port."""
     text = (ROOT / "docs" / "scenarios.md").read_text("utf-8")
@@ -86,7 +86,7 @@ def test_the_example_of_the_documentation_plays_as_it_says(
             url = process.stdout.readline().split(" on ")[1].split()[0]
             words = [word.replace("http://127.0.0.1:9000", url) for word in second]
             monkeypatch.setenv(name, key)
-            code, out, errors = typed(*words, "--json")
+            code, out, errors = run_cli(*words, "--json")
         finally:
             process.kill()
     assert (code, errors) == (0, "")

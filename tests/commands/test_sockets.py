@@ -231,12 +231,12 @@ async def test_each_mib_of_a_body_that_is_read_has_its_time(
     loop, waits = asyncio.get_running_loop(), 0
     call_later = loop.call_later
 
-    def counted(delay: float, *wired: Any, **named: Any) -> asyncio.TimerHandle:
+    def count_timers(delay: float, *wired: Any, **named: Any) -> asyncio.TimerHandle:
         nonlocal waits
         waits += delay == MANY_S
         return call_later(delay, *wired, **named)
 
-    monkeypatch.setattr(loop, "call_later", counted)
+    monkeypatch.setattr(loop, "call_later", count_timers)
     async with serve_app(app, patience_s=MANY_S) as url, _connected(url) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (8 << 20))
         if not more:

@@ -27,7 +27,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from playground.commands import tap as command
-from playground.commands.serve import Idle
+from playground.commands.serve import IdleWatch
 from playground.commands.tap import find_or_start
 from playground.core.providers import OWN_PROTOCOLS, SIMULATORS
 from playground.core.serialization import to_data
@@ -156,17 +156,17 @@ def fake(folder: Path, name: str, does: str = "") -> None:
     os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
 
 
-def seen(folder: Path) -> Any:
+def read_seen(folder: Path) -> Any:
     return json.loads((folder / "seen").read_text())
 
 
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
-def test_an_agent_with_its_tap(name: str, tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_an_agent_with_its_tap(name: str, tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     stub.asked.clear()
     fake(tmp_path, name, "sys.exit(3)")
     stop_at = "calls" if name == "codex" else "nothing"
     stops = ("--stop-at", stop_at) if stop_at != "nothing" else ()
-    code, out, message = typed("tap", name, *stops, "--db", "a.db", "--", "-p", "hi")
+    code, out, message = run_cli("tap", name, *stops, "--db", "a.db", "--", "-p", "hi")
     assert (code, out) == (3, "")
     title = AGENTS[name].title
     assert message == f"playground: {title} is shown at {stub.url}/?token={TOKEN}\n"
@@ -179,34 +179,34 @@ def test_an_agent_with_its_tap(name: str, tmp_path: Path, typed: Typed, stub: St
         ("POST", "/taps", bearer, body),
         ("POST", "/taps/tap1/revoke", bearer, None),
     ]
-    matches = seen(tmp_path)
-    assert matches["argv"][-2:] == ["-p", "hi"]
-    assert SECRET not in " ".join(matches["command_line"])
-    assert SECRET in " ".join(matches["environ"].values())
-    assert TOKEN not in json.dumps(matches)
-    assert stub.url in json.dumps(matches)
-    for mode, _ in matches["files"].values():
+    agent_data = read_seen(tmp_path)
+    assert agent_data["argv"][-2:] == ["-p", "hi"]
+    assert SECRET not in " ".join(agent_data["command_line"])
+    assert SECRET in " ".join(agent_data["environ"].values())
+    assert TOKEN not in json.dumps(agent_data)
+    assert stub.url in json.dumps(agent_data)
+    for mode, _ in agent_data["files"].values():
         assert mode == 0o600
-    assert len(matches["files"]) == (name in ("claude", "gemini"))
+    assert len(agent_data["files"]) == (name in ("claude", "gemini"))
     assert list((tmp_path / "scratch").iterdir()) == [], "what was made for it is gone"
     assert not (tmp_path / "home" / ".claude").exists()
 
 
-def test_what_it_inherits(tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_what_it_inherits(tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     """The user's umask, for its files are the user's; the terminal's process group; Ctrl-C."""
     fake(tmp_path, "claude")
     os.umask(0o022)
-    assert typed("tap", "claude", "--upstream", "simulator", "--db", "a.db")[0] == 0
-    matches = seen(tmp_path)
-    assert matches["umask"] == 0o022
-    assert matches["group"] == os.getpgrp()
-    assert matches["ignored"] == (signal.getsignal(signal.SIGINT) is signal.SIG_IGN), (
+    assert run_cli("tap", "claude", "--upstream", "simulator", "--db", "a.db")[0] == 0
+    agent_data = read_seen(tmp_path)
+    assert agent_data["umask"] == 0o022
+    assert agent_data["group"] == os.getpgrp()
+    assert agent_data["ignored"] == (signal.getsignal(signal.SIGINT) is signal.SIG_IGN), (
         "as ours has it"
     )
-    assert matches["environ"]["ANTHROPIC_AUTH_TOKEN"]
+    assert agent_data["environ"]["ANTHROPIC_AUTH_TOKEN"]
 
 
-def test_the_user_s_own_files_stay(tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_the_user_s_own_files_stay(tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     own = tmp_path / "home" / ".gemini"
     (own / "commands").mkdir(parents=True)
     (own / "settings.json").write_text('{"ui": {}}')
@@ -215,7 +215,7 @@ def test_the_user_s_own_files_stay(tmp_path: Path, typed: Typed, stub: Stub) -> 
     chat = "os.environ['GEMINI_CLI_HOME'] + '/.gemini/tmp/chat'"
     does = f"open({into}, 'w').write('changed'); open({chat}, 'w').write('said')"
     fake(tmp_path, "gemini", does)
-    assert typed("tap", "gemini", "--db", "a.db")[0] == 0
+    assert run_cli("tap", "gemini", "--db", "a.db")[0] == 0
     assert (own / "settings.json").read_text() == '{"ui": {}}'
     assert (own / "commands" / "a.toml").read_text() == "a"
     assert (own / "tmp" / "chat").read_text() == "said", "its sessions are kept where it keeps them"
@@ -241,40 +241,40 @@ def heeds_hangups() -> Iterator[None]:
         (TO_ITS_LAUNCHER.format(name="SIGHUP"), 100 + signal.SIGHUP),
     ],
 )
-def test_how_it_ends(does: str, code: int, tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_how_it_ends(does: str, code: int, tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     fake(tmp_path, "mine", does)
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    assert typed("tap", "--db", "a.db", "--", "mine", "--json")[0] == code
+    assert run_cli("tap", "--db", "a.db", "--", "mine", "--json")[0] == code
     assert stub.paths()[-1] == "/taps/tap1/revoke"
-    assert seen(tmp_path)["argv"][1:] == ["--json"]
+    assert read_seen(tmp_path)["argv"][1:] == ["--json"]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_the_server_is_asked_while_the_agent_runs(
-    tmp_path: Path, typed: Typed, stub: Stub, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_cli: Typed, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or it would end under one that is silent for long."""
     monkeypatch.setattr(command, "STAY_S", 0.01)
     stub.asked_often = tmp_path / "often"
     fake(tmp_path, "mine", f"while not os.path.exists({str(tmp_path / 'often')!r}): pass")
-    assert typed("tap", "--db", "a.db", "--", "mine")[0] == 0
+    assert run_cli("tap", "--db", "a.db", "--", "mine")[0] == 0
 
 
-def test_a_command_of_any_kind(tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_a_command_of_any_kind(tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     fake(tmp_path, "mine")
-    assert typed("tap", "--db", "a.db", "--", "mine")[0] == 0
+    assert run_cli("tap", "--db", "a.db", "--", "mine")[0] == 0
     assert stub.asked[2][3]["upstream"] == "simulator"
-    assert seen(tmp_path)["environ"]["OPENAI_BASE_URL"] == f"{stub.url}/tap/{SECRET}/openai/v1"
+    assert read_seen(tmp_path)["environ"]["OPENAI_BASE_URL"] == f"{stub.url}/tap/{SECRET}/openai/v1"
 
 
-def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_printed_lines(tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     """They start it as the launcher would, and what they need stays as long as the tap."""
     fake(tmp_path, "claude")
     (tmp_path / "a.db.taps" / "t").mkdir(parents=True)
-    code, out, message = typed("tap", "claude", "--print", "--db", "a.db", "--", "-p", "it's")
+    code, out, message = run_cli("tap", "claude", "--print", "--db", "a.db", "--", "-p", "it's")
     assert code == 0
     subprocess.run(["sh", "-eu"], input=out, text=True, check=True, timeout=30)
-    started = seen(tmp_path)
+    started = read_seen(tmp_path)
     assert started["argv"][-2:] == ["-p", "it's"]
     assert started["environ"]["ANTHROPIC_BASE_URL"] == f"{stub.url}/tap/anthropic"
     assert TOKEN not in json.dumps(started)
@@ -306,11 +306,11 @@ def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     ],
 )
 def test_what_is_refused(
-    words: tuple[str, ...], code: int, says: str, tmp_path: Path, typed: Typed, stub: Stub
+    words: tuple[str, ...], code: int, says: str, tmp_path: Path, run_cli: Typed, stub: Stub
 ) -> None:
     fake(tmp_path, "gemini")
     os.environ["PATH"] = str(tmp_path / "bin")
-    got, out, message = typed("tap", "--db", "a.db", *words)
+    got, out, message = run_cli("tap", "--db", "a.db", *words)
     assert (got, out, message.count("\n")) == (code, "", 1), message
     assert says in message
     assert not (tmp_path / "seen").exists()
@@ -318,42 +318,42 @@ def test_what_is_refused(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_a_file_that_is_no_program(tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_a_file_that_is_no_program(tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     fake(tmp_path, "mine")
     (tmp_path / "bin" / "mine").write_text("\x7fno program")
-    code, _, message = typed("tap", "--db", "a.db", "--", "mine")
+    code, _, message = run_cli("tap", "--db", "a.db", "--", "mine")
     assert code == 126
     assert "cannot be started" in message
     assert stub.paths()[-1] == "/taps/tap1/revoke"
 
 
-def test_a_server_without_taps(tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_a_server_without_taps(tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     stub.older = True
     fake(tmp_path, "claude")
-    code, _, message = typed("tap", "claude", "--db", "a.db")
+    code, _, message = run_cli("tap", "claude", "--db", "a.db")
     assert (code, "older version" in message) == (1, True)
     assert not (tmp_path / "seen").exists()
 
 
 def test_a_server_with_another_token(
-    tmp_path: Path, typed: Typed, stub: Stub, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_cli: Typed, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLAYGROUND_TOKEN", "another-token")
     fake(tmp_path, "claude")
-    code, _, message = typed("tap", "claude", "--db", "a.db")
+    code, _, message = run_cli("tap", "claude", "--db", "a.db")
     assert (code, "PLAYGROUND_TOKEN" in message) == (1, True)
     assert not (tmp_path / "seen").exists()
 
 
 def test_a_database_whose_owner_serves_nothing(
-    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_cli: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "BUSY_S", 0.0)
     fake(tmp_path, "claude")
     lock = OwnerLock(tmp_path / "a.db")
     lock.take()
     try:
-        code, _, message = typed("tap", "claude", "--db", "a.db")
+        code, _, message = run_cli("tap", "claude", "--db", "a.db")
     finally:
         lock.release()
     assert (code, "Another playground" in message) == (1, True)
@@ -363,7 +363,7 @@ def test_a_database_whose_owner_serves_nothing(
 
 
 def test_a_server_is_started_and_found(
-    tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run_cli: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a session of its own, with nothing of its link in the log; the tap is open as long as its
     agent runs. It takes a server's start, however long that owns the database without an address.
@@ -375,7 +375,7 @@ def test_a_server_is_started_and_found(
     db = tmp_path / "a.db"
     fake(tmp_path, "claude", ASKS)
     words = ("tap", "claude", "--upstream", "simulator", "--db", "a.db", "--port", "0")
-    assert typed(*words)[0] == 21
+    assert run_cli(*words)[0] == 21
     owner = owner_of(db)
     assert owner is not None
     assert os.getsid(owner.pid) == owner.pid != os.getsid(0)
@@ -383,9 +383,9 @@ def test_a_server_is_started_and_found(
     assert line.endswith("--idle-exit\x00600\x00")
     server = find_or_start(db, 0, 600)
     assert server.base == owner.url
-    url = seen(tmp_path)["environ"]["ANTHROPIC_BASE_URL"]
+    url = read_seen(tmp_path)["environ"]["ANTHROPIC_BASE_URL"]
     assert url == f"{owner.url}/tap/anthropic"
-    name, _, secret = seen(tmp_path)["environ"]["ANTHROPIC_CUSTOM_HEADERS"].partition(": ")
+    name, _, secret = read_seen(tmp_path)["environ"]["ANTHROPIC_CUSTOM_HEADERS"].partition(": ")
     late = httpx.post(f"{url}/v1/messages", headers={name: secret}, trust_env=False, verify=NO_TLS)
     assert late.status_code == 401
     (tap,) = server.ask("GET", "/taps")
@@ -396,10 +396,10 @@ def test_a_server_is_started_and_found(
     assert (tmp_path / "a.db.server.log").read_text() == ""
 
 
-def test_a_server_that_does_not_start(tmp_path: Path, typed: Typed, stub: Stub) -> None:
+def test_a_server_that_does_not_start(tmp_path: Path, run_cli: Typed, stub: Stub) -> None:
     fake(tmp_path, "claude")
     port = stub.url.rpartition(":")[2]
-    code, _, message = typed("tap", "claude", "--db", "b.db", "--port", port)
+    code, _, message = run_cli("tap", "claude", "--db", "b.db", "--port", port)
     assert code == 1
     assert f"Port {port}" in message
     assert message.count("\n") == 1
@@ -424,7 +424,7 @@ async def test_idle_is_no_request_no_work_and_time() -> None:
             await idle({"type": "http"}, None, None)  # type: ignore[arg-type]
             assert idle.idle_s() == 0
 
-    idle = Idle(app, lambda: working, lambda: now)
+    idle = IdleWatch(app, lambda: working, lambda: now)
     await idle.wait(60.0, lambda: over.append(now), sleep)
     assert slept == [6.0] * 21
     assert over == [100.0 + 500 + 21 * 6.0]

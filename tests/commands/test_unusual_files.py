@@ -78,20 +78,20 @@ def test_a_pipe_is_read_unless_only_plain_files_are(pipe: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_command_refuses_what_never_ends(
-    typed: Typed, pipe: Path, words: tuple[str, ...], sentence: str
+    run_cli: Typed, pipe: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     pipe.with_name("spec.json").write_text(SPEC)
-    code, _, error = typed(*words)
+    code, _, error = run_cli(*words)
     assert code == 2
     assert sentence in error
 
 
-def test_tools_are_read_from_a_pipe_of_the_shell(typed: Typed) -> None:
+def test_tools_are_read_from_a_pipe_of_the_shell(run_cli: Typed) -> None:
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb") as writer:
         writer.write(TOOLS.encode())
     try:
-        code, output, error = typed("lint", f"/dev/fd/{read_end}")
+        code, output, error = run_cli("lint", f"/dev/fd/{read_end}")
     finally:
         os.close(read_end)
     assert "get_time" in output, error

@@ -16,11 +16,11 @@ from playground.core.decide import (
     Retry,
     RunCall,
     SendRequest,
-    asks,
+    ask_reason,
     closing_events,
     may_run,
     next_commands,
-    settled,
+    settled_events,
 )
 from playground.core.events import (
     CallChecked,
@@ -49,12 +49,12 @@ from playground.core.messages import model_request, wire_id
 from playground.core.providers import SIMULATOR
 from playground.core.reducer import apply, fold
 from playground.core.rules import Rule, first_match
-from playground.core.session import Call, Group, Prompt, Session, Turn, held
+from playground.core.session import Call, CallGroup, Prompt, Session, Turn, blocking_call
 from playground.core.settings import Limits, Settings
 from playground.core.tools import ToolChoice, text_result
 from tests import playbook
 
-STANDS: Mapping[Group, Callable[[Call], bool]] = {
+STANDS: Mapping[CallGroup, Callable[[Call], bool]] = {
     "proposed": lambda call: call.status == "proposed",
     "waiting": lambda call: call.status == "waiting",
     "interrupted": lambda call: call.status == "interrupted",
@@ -176,19 +176,21 @@ class World:
                 self.append(RetryScheduled(turn, attempt, 1.0, 9_999, "429"))
             case SendRequest():
                 self._look_at_request()
-                self.append(playbook.sent(len(self.session.turns) + 1, ToolChoice()))
+                self.append(playbook.request_sent(len(self.session.turns) + 1, ToolChoice()))
 
     # The laws.
 
     def _look_at_standing(self) -> None:
         """What is kept of how the calls stand is what a walk over all of them finds."""
-        calls, standing = self.session.current_calls, self.session.standing
+        calls, standing = self.session.current_calls, self.session.call_groups
         for group, holds in STANDS.items():
-            assert standing.of(group) == [call for call in calls if holds(call)], group
-        able = [call for call in calls if call.to_run and held(calls, call) is None]
+            assert standing.calls_in(group) == [call for call in calls if holds(call)], group
+        able = [call for call in calls if call.to_run and blocking_call(calls, call) is None]
         for count in range(len(calls) + 1):
             end = calls[count].part.index if count < len(calls) else 1_000
-            assert list(standing.able(end)) == [call for call in able if call in calls[:count]]
+            assert list(standing.runnable_calls(end)) == [
+                call for call in able if call in calls[:count]
+            ]
 
     def _look(self, event: Event) -> None:
         self._look_at_standing()
@@ -265,7 +267,7 @@ class World:
         self.session = fold("s", self.log)
         for event in closing_events(self.session, "It was killed."):
             self.append(event)
-        for event in settled(self.session):
+        for event in settled_events(self.session):
             self.append(event)
         if next_commands(self.session, self.rules) or self.session.retrying is not None:
             self.append(RunPaused("restart"))
@@ -309,7 +311,7 @@ class World:
         return ways
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         last = self.session.turn
         closed = last is not None and (last.failure is not None or not last.calls)
         held = self.session.stopped or self.session.paused
@@ -331,7 +333,7 @@ class World:
         plan = self.plans[self.answered[call.turn]][call.part.index]
         problems = (Problem(plan.problem, "x"),) if plan.problem else ()  # type: ignore[arg-type]
         event = CallChecked(call_id, problems, plan.safe, "digest")
-        self._do(replace(event, asks=asks(session, call, event, self.rules)))
+        self._do(replace(event, asks=ask_reason(session, call, event, self.rules)))
         return None
 
     def _end(self, call: Call, kind: str) -> None:

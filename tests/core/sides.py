@@ -11,7 +11,7 @@ from tests.factories import Log
 Turns = str | Sequence[tuple[Any, ...]]
 
 
-def logged(*turns: Turns, prompt: str = "Go.", log: Log | None = None) -> Log:
+def round_log(*turns: Turns, prompt: str = "Go.", log: Log | None = None) -> Log:
     """A round: `prompt`, then each turn; a call may have its result as a third value."""
     log = (log or Log().start()).prompt(prompt)
     for turn in turns:
@@ -29,4 +29,4 @@ def logged(*turns: Turns, prompt: str = "Go.", log: Log | None = None) -> Log:
 
 
 def sided(*turns: Turns, prompt: str = "Go.", id: str = "s") -> Side:
-    return side(logged(*turns, prompt=prompt).session(id), id)
+    return side(round_log(*turns, prompt=prompt).session(id), id)

@@ -16,10 +16,10 @@ from playground.core.events import (
     PromptAdded,
     SessionStarted,
 )
-from playground.core.session import Session, held
+from playground.core.session import Session, blocking_call
 from playground.core.settings import Limits
 from playground.core.tools import text_result
-from tests.playbook import call, checked, run, session, settings, turn
+from tests.playbook import call, call_checked, run, session, settings, turn
 
 PATTERNS: list[tuple[str, str, str]] = [
     # Alone.
@@ -90,7 +90,7 @@ CAPS: list[tuple[str, int, str]] = [
 ]
 
 
-def drawn(calls: str, most: int = 4) -> Session:
+def session_with_calls(calls: str, most: int = 4) -> Session:
     """A session whose last turn makes `calls`, each two letters: `s`afe or `u`nsafe, and then
     `p`roposed, `w`aiting, `d`ecided, `r`unning, `i`nterrupted, done (`x`), failed (`f`), or
     answered by hand and not yet written down (`a`)."""
@@ -101,7 +101,7 @@ def drawn(calls: str, most: int = 4) -> Session:
         id_, safe, status = f"1.{n}", word[0], word[1]
         if status == "p":
             continue
-        events.append(checked(id_, parallel_safe=safe == "s"))
+        events.append(call_checked(id_, parallel_safe=safe == "s"))
         if status in "drixf":
             events.append(run(id_))
         if status in "rixf":
@@ -118,14 +118,14 @@ def drawn(calls: str, most: int = 4) -> Session:
 
 @pytest.mark.parametrize(("calls", "begin", "state"), PATTERNS, ids=[p[0] for p in PATTERNS])
 def test_which_calls_begin(calls: str, begin: str, state: str) -> None:
-    whole = drawn(calls)
-    assert _begun(whole) == begin
-    assert whole.state == state
+    session = session_with_calls(calls)
+    assert _begun(session) == begin
+    assert session.state == state
 
 
 @pytest.mark.parametrize(("calls", "most", "begin"), CAPS, ids=[f"{c[0]} {c[1]}" for c in CAPS])
 def test_how_many_at_once(calls: str, most: int, begin: str) -> None:
-    assert _begun(drawn(calls, most)) == begin
+    assert _begun(session_with_calls(calls, most)) == begin
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,16 @@ def test_how_many_at_once(calls: str, most: int, begin: str) -> None:
     ],
 )
 def test_which_call_the_last_one_waits_for(calls: str, behind: int | None) -> None:
-    whole = drawn(calls)
-    call = held(whole.current_calls, whole.current_calls[-1])
+    session = session_with_calls(calls)
+    call = blocking_call(session.current_calls, session.current_calls[-1])
     assert (call and call.part.index) == behind
 
 
-def _begun(whole: Session) -> str:
+def _begun(whole_session: Session) -> str:
     begun = [
-        next_command for next_command in next_commands(whole) if isinstance(next_command, RunCall)
+        next_command
+        for next_command in next_commands(whole_session)
+        if isinstance(next_command, RunCall)
     ]
     assert all(item.attempt == 1 for item in begun)
     return " ".join(item.call_id.removeprefix("1.") for item in begun)

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from playground.core.session_diff import CallPair, DiffCall, elsewhere, keyed, matched
+from playground.core.session_diff import (
+    CallPair,
+    DiffCall,
+    key_call,
+    match_calls,
+    pair_across_turns,
+)
 
 Names = Sequence[tuple[str, str]]
 
@@ -22,7 +28,7 @@ CASES: Sequence[tuple[str, str, str]] = (
 )
 
 
-def made(*calls: tuple[str, str]) -> list[DiffCall]:
+def diff_calls(*calls: tuple[str, str]) -> list[DiffCall]:
     return [
         DiffCall(
             f"1.{place}",
@@ -39,8 +45,9 @@ def made(*calls: tuple[str, str]) -> list[DiffCall]:
 
 
 def pairs(left: Names, right: Names) -> tuple[list[CallPair], list[str], list[str]]:
-    call_pairs, ours, theirs = matched(
-        [keyed(diff_call) for diff_call in made(*left)], [keyed(item) for item in made(*right)]
+    call_pairs, ours, theirs = match_calls(
+        [key_call(diff_call) for diff_call in diff_calls(*left)],
+        [key_call(item) for item in diff_calls(*right)],
     )
     return call_pairs, [call.id for call, _ in ours], [call.id for call, _ in theirs]
 
@@ -67,10 +74,13 @@ def test_each_call_has_its_place(left: str, right: str, wanted: str) -> None:
 
 
 def test_what_is_left_is_looked_for_in_other_turns() -> None:
-    (diff_call, two), (same, else_) = made(("a", "1"), ("b", "1")), made(("a", "1"), ("c", "1"))
-    lefts = [(0, *keyed(diff_call)), (0, *keyed(two))]
-    rights = [(1, *keyed(same)), (2, *keyed(else_))]
-    assert [(place, pair.ways) for place, pair in elsewhere(lefts, rights)] == [
+    (diff_call, two), (same, else_) = (
+        diff_calls(("a", "1"), ("b", "1")),
+        diff_calls(("a", "1"), ("c", "1")),
+    )
+    lefts = [(0, *key_call(diff_call)), (0, *key_call(two))]
+    rights = [(1, *key_call(same)), (2, *key_call(else_))]
+    assert [(place, pair.ways) for place, pair in pair_across_turns(lefts, rights)] == [
         (0, ("turn",)),
         (0, ("missing",)),
         (2, ("extra",)),

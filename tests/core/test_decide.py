@@ -32,24 +32,24 @@ from playground.core.events import (
     SettingsChanged,
     TurnDropped,
 )
-from playground.core.limits import repeats_recent_call
 from playground.core.rules import Rule
+from playground.core.run_limits import repeats_recent_call
 from playground.core.tools import ToolChoice, text_result
 from tests.playbook import (
     PERSON,
     SAFE,
     WEATHER,
-    begun,
     call,
-    checked,
+    call_checked,
     failed,
     opened,
     part,
-    ran,
+    request_sent,
     run,
-    sent,
+    run_call,
     session,
     settings,
+    start_events,
     turn,
 )
 
@@ -58,33 +58,33 @@ AUTO = SendRequest(ToolChoice())
 SCHEMA_PROBLEM = Problem("schema", "/city is missing")
 MALFORMED = Problem("malformed", "no JSON")
 TWINS = [
-    *begun(),
+    *start_events(),
     *turn(1, call(0, provider_id="a"), call(1, provider_id="a")),
-    checked("1.0"),
-    checked("1.1"),
+    call_checked("1.0"),
+    call_checked("1.1"),
 ]
 NO_IDS = [
-    *begun(),
+    *start_events(),
     *turn(1, call(0, provider_id=""), call(1, provider_id="")),
-    checked("1.0"),
-    checked("1.1"),
+    call_checked("1.0"),
+    call_checked("1.1"),
 ]
-TWO = [*begun(), *turn(1, call(0), call(1))]
-ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
-LOOKED = [checked("1.0", parallel_safe=True)]
+TWO = [*start_events(), *turn(1, call(0), call(1))]
+ONE = [*start_events(), *turn(1, call(0)), call_checked("1.0")]
+LOOKED = [call_checked("1.0", parallel_safe=True)]
 ORDERED = [
-    *begun(),
+    *start_events(),
     *turn(1, call(0), call(1), call(2, "look")),
-    checked("1.0"),
-    checked("1.1"),
-    checked("1.2", parallel_safe=True),
+    call_checked("1.0"),
+    call_checked("1.1"),
+    call_checked("1.2", parallel_safe=True),
 ]
 """Two writes and a read, all waiting."""
 
 PLAYS: list[tuple[str, list[Event], list[Command]]] = [
-    ("a prompt is sent", begun(), [AUTO]),
-    ("nothing while the answer arrives", [*begun(), sent(1)], []),
-    ("an answer without calls ends the run", [*begun(), *turn(1)], []),
+    ("a prompt is sent", start_events(), [AUTO]),
+    ("nothing while the answer arrives", [*start_events(), request_sent(1)], []),
+    ("an answer without calls ends the run", [*start_events(), *turn(1)], []),
     ("both calls are checked", TWO, [CheckCall("1.0"), CheckCall("1.1")]),
     ("an undecided call waits", ONE, []),
     ("a decided call runs", [*ONE, run("1.0")], [RunCall("1.0", 1, '{"city":"Paris"}')]),
@@ -94,19 +94,19 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
         [RunCall("1.0", 1, '{"city":"Rome"}')],
     ),
     ("nothing while a call runs", [*ONE, run("1.0"), CallStarted("1.0", 1)], []),
-    ("results are sent when all are done", [*ONE, run("1.0"), *ran("1.0")], [AUTO]),
+    ("results are sent when all are done", [*ONE, run("1.0"), *run_call("1.0")], [AUTO]),
     (
         "an unsafe call runs alone",
-        [*TWO, checked("1.0"), checked("1.1"), run("1.0"), run("1.1")],
+        [*TWO, call_checked("1.0"), call_checked("1.1"), run("1.0"), run("1.1")],
         [RunCall("1.0", 1, '{"city":"Paris"}')],
     ),
     (
         "safe calls run together",
         [
-            *begun(),
+            *start_events(),
             *turn(1, call(0, "look"), call(1, "look")),
-            checked("1.0", parallel_safe=True),
-            checked("1.1", parallel_safe=True),
+            call_checked("1.0", parallel_safe=True),
+            call_checked("1.1", parallel_safe=True),
             run("1.0"),
             run("1.1"),
         ],
@@ -114,7 +114,7 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
     ),
     (
         "one done, one waiting: nothing is sent",
-        [*TWO, checked("1.0"), checked("1.1"), run("1.0"), *ran("1.0")],
+        [*TWO, call_checked("1.0"), call_checked("1.1"), run("1.0"), *run_call("1.0")],
         [],
     ),
     ("a read does not overtake a write that waits for a user", [*ORDERED, run("1.2")], []),
@@ -125,26 +125,32 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
     ),
     (
         "nor a write overtakes a read",
-        [*begun(), *turn(1, call(0, "look"), call(1)), *LOOKED, checked("1.1"), run("1.1")],
+        [
+            *start_events(),
+            *turn(1, call(0, "look"), call(1)),
+            *LOOKED,
+            call_checked("1.1"),
+            run("1.1"),
+        ],
         [],
     ),
     (
         "one write after the other",
-        [*ORDERED, run("1.0"), run("1.1"), run("1.2"), *ran("1.0")],
+        [*ORDERED, run("1.0"), run("1.1"), run("1.2"), *run_call("1.0")],
         [RunCall("1.1", 1, '{"city":"Paris"}')],
     ),
     (
         "then the read",
-        [*ORDERED, run("1.0"), run("1.1"), run("1.2"), *ran("1.0"), *ran("1.1")],
+        [*ORDERED, run("1.0"), run("1.1"), run("1.2"), *run_call("1.0"), *run_call("1.1")],
         [RunCall("1.2", 1, '{"city":"Paris"}')],
     ),
     (
         "a safe call need not wait for a safe one",
         [
-            *begun(),
+            *start_events(),
             *turn(1, call(0, "look"), call(1, "look")),
             *LOOKED,
-            checked("1.1", parallel_safe=True),
+            call_checked("1.1", parallel_safe=True),
             run("1.1"),
         ],
         [RunCall("1.1", 1, '{"city":"Paris"}')],
@@ -154,10 +160,10 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
         [*ORDERED, CallDecided("1.2", "deny", digest="digest", text="no")],
         [Record(CallEnded("1.2", text_result("no", is_error=True, kind="denied")))],
     ),
-    ("a failed answer asks for nothing", [*begun(), *failed(1, call(0))], []),
-    ("stopped: nothing goes on", [*ONE, run("1.0"), *ran("1.0"), RunStopped()], []),
-    ("continued", [*ONE, run("1.0"), *ran("1.0"), RunStopped(), RunResumed()], [AUTO]),
-    ("retried", [*begun(), *failed(1), TurnDropped(1)], [AUTO]),
+    ("a failed answer asks for nothing", [*start_events(), *failed(1, call(0))], []),
+    ("stopped: nothing goes on", [*ONE, run("1.0"), *run_call("1.0"), RunStopped()], []),
+    ("continued", [*ONE, run("1.0"), *run_call("1.0"), RunStopped(), RunResumed()], [AUTO]),
+    ("retried", [*start_events(), *failed(1), TurnDropped(1)], [AUTO]),
     (
         "an interrupted call is never run again by itself",
         [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")],
@@ -173,10 +179,14 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
         [*ONE, RunStopped(), PromptAdded("never mind")],
         [AUTO],
     ),
-    ("a paused provider turn goes on", [*begun(), *turn(1, call(0)[:0], reason="pause")], [AUTO]),
+    (
+        "a paused provider turn goes on",
+        [*start_events(), *turn(1, call(0)[:0], reason="pause")],
+        [AUTO],
+    ),
 ]
 
-UNREACHED = [sent(1), ResponseFailed("unreachable", "No.")]
+UNREACHED = [request_sent(1), ResponseFailed("unreachable", "No.")]
 
 FIRST: Command = Retry(1, 1)
 SECOND: Command = Retry(2, 2)
@@ -204,25 +214,25 @@ RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
     ("ask is no match", ONE, (Rule("get_weather", "ask"), *ALLOW), []),
     (
         "never by a rule where the schema is not satisfied",
-        [*ONE[:-1], checked("1.0", SCHEMA_PROBLEM)],
+        [*ONE[:-1], call_checked("1.0", SCHEMA_PROBLEM)],
         ALLOW,
         [],
     ),
     (
         "never in a turn that ended by a word nobody knows",
-        [*begun(), *turn(1, call(0), reason="other"), checked("1.0")],
+        [*start_events(), *turn(1, call(0), reason="other"), call_checked("1.0")],
         ALLOW,
         [],
     ),
     (
         "never where the connection broke after the finish reason",
-        [*begun(), *turn(1, call(0), abrupt=True), checked("1.0")],
+        [*start_events(), *turn(1, call(0), abrupt=True), call_checked("1.0")],
         ALLOW,
         [],
     ),
     (
         "but a denial",
-        [*begun(), *turn(1, call(0), reason="other"), checked("1.0")],
+        [*start_events(), *turn(1, call(0), reason="other"), call_checked("1.0")],
         (Rule("*", "deny", "no", "--deny all"),),
         [by_rule("deny", rule="--deny all", text="no")],
     ),
@@ -233,20 +243,25 @@ RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
         ALLOW,
         [by_rule(rule="--allow all"), by_rule(call_id="1.1", rule="--allow all")],
     ),
-    ("never malformed", [*ONE[:-1], checked("1.0", MALFORMED)], ALLOW, []),
+    ("never malformed", [*ONE[:-1], call_checked("1.0", MALFORMED)], ALLOW, []),
     (
         "but it can be denied by one",
-        [*ONE[:-1], checked("1.0", MALFORMED)],
+        [*ONE[:-1], call_checked("1.0", MALFORMED)],
         (Rule("*", "deny", "no", "d"),),
         [by_rule("deny", rule="d", text="no")],
     ),
     (
         "never in a turn that was cut by length",
-        [*begun(), *turn(1, call(0), reason="length"), checked("1.0")],
+        [*start_events(), *turn(1, call(0), reason="length"), call_checked("1.0")],
         ALLOW,
         [],
     ),
-    ("never a user's tool", [*begun(), *turn(1, call(0, "ask")), checked("1.0")], ALLOW, []),
+    (
+        "never a user's tool",
+        [*start_events(), *turn(1, call(0, "ask")), call_checked("1.0")],
+        ALLOW,
+        [],
+    ),
     (
         "never again after a crash",
         [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")],
@@ -263,55 +278,61 @@ def test_rules(events: list[Event], rules: tuple[Rule, ...], commands: list[Comm
     assert next_commands(session(*events), rules) == commands
 
 
-def refused(number: int, status: int = 429, **more: Any) -> list[Event]:
+def failed_turn(number: int, status: int = 429, **more: Any) -> list[Event]:
     headers = more.pop("headers", {})
     failure = ResponseFailed("http", "No.", status, **more)
-    return [sent(number), ResponseStarted(status, headers), failure]
+    return [request_sent(number), ResponseStarted(status, headers), failure]
 
 
-def again(number: int) -> list[Event]:
+def retried_turn(number: int) -> list[Event]:
     """Turn `number` failed, is waited for and dropped."""
     waited = RetryScheduled(number, number, 1.0, 2_000, "429")
-    return [*refused(number), waited, TurnDropped(number, automatic=True)]
+    return [*failed_turn(number), waited, TurnDropped(number, automatic=True)]
 
 
-WAITED = [*begun(), *refused(1), RetryScheduled(1, 1, 1.0, 2_000, "429")]
+WAITED = [*start_events(), *failed_turn(1), RetryScheduled(1, 1, 1.0, 2_000, "429")]
 
 RETRIES: list[tuple[str, list[Event], list[Command]]] = [
-    *((f"{status}", [*begun(), *refused(1, status)], [FIRST])
+    *((f"{status}", [*start_events(), *failed_turn(1, status)], [FIRST])
       for status in (408, 409, 429, 500, 502, 503, 504, 529)),
-    *((f"{status}", [*begun(), *refused(1, status)], [])
+    *((f"{status}", [*start_events(), *failed_turn(1, status)], [])
       for status in (400, 401, 402, 403, 404, 413, 422, 501)),
-    ("unreachable", [*begun(), *UNREACHED], [FIRST]),
-    *((kind, [*begun(), *failed(1, failure=kind)], [])
+    ("unreachable", [*start_events(), *UNREACHED], [FIRST]),
+    *((kind, [*start_events(), *failed(1, failure=kind)], [])
       for kind in ("timeout", "error", "not_api", "redirect", "too_large", "no_key",
                    "bad_request", "interrupted", "stopped")),
-    ("never after output", [*begun(), *opened(1), *part(0), ResponseFailed("http", "", 500)], []),
-    ("a short wait is waited", [*begun(), *refused(1, retry_after=60.0)], [FIRST]),
-    ("a long one is not", [*begun(), *refused(1, retry_after=60.5)], []),
-    ("no use, it says", [*begun(), *refused(1, headers={"x-should-retry": "false"})], []),
-    ("it says nothing", [*begun(), *refused(1, headers={"x-should-retry": "true"})], [FIRST]),
+    ("never after output", [*start_events(), *opened(1), *part(0), ResponseFailed("http", "",
+     500)], []),
+    ("a short wait is waited", [*start_events(), *failed_turn(1, retry_after=60.0)], [FIRST]),
+    ("a long one is not", [*start_events(), *failed_turn(1, retry_after=60.5)], []),
+    ("no use, it says", [*start_events(), *failed_turn(1, headers={"x-should-retry": "false"})],
+     []),
+    ("it says nothing", [*start_events(), *failed_turn(1, headers={"x-should-retry": "true"})],
+     [FIRST]),
     ("not while it is waited for", WAITED, []),
     ("the wait is over", [*WAITED, TurnDropped(1, automatic=True)], [AUTO]),
-    ("a second time", [*begun(), *again(1), *refused(2)], [SECOND]),
-    ("and that was all", [*begun(), *again(1), *again(2), *refused(3)], []),
-    ("none at all", [*begun(max_retries=0), *refused(1)], []),
+    ("a second time", [*start_events(), *retried_turn(1), *failed_turn(2)], [SECOND]),
+    ("and that was all", [*start_events(), *retried_turn(1), *retried_turn(2), *failed_turn(3)],
+     []),
+    ("none at all", [*start_events(max_retries=0), *failed_turn(1)], []),
     ("a change of settings sends nothing",
-     [*begun(max_retries=0), *refused(1), SettingsChanged(settings())], []),
+     [*start_events(max_retries=0), *failed_turn(1), SettingsChanged(settings())], []),
     ("stopped", [*WAITED, RunStopped()], []),
     ("paused", [*WAITED, RunPaused("restart")], []),
     ("what was not made is made then", [*WAITED, RunPaused("restart"), RunResumed()], [FIRST]),
     ("the last one, too",
-     [*begun(), *again(1), *refused(2), RetryScheduled(2, 2, 1.0, 9_000, "429"),
+     [*start_events(), *retried_turn(1), *failed_turn(2), RetryScheduled(2, 2, 1.0, 9_000, "429"),
       RunPaused("restart"), RunResumed()], [SECOND]),
     ("the user retries", [*WAITED, TurnDropped(1)], [AUTO]),
-    ("then they count anew", [*WAITED, TurnDropped(1), *refused(2)], [Retry(2, 1)]),
+    ("then they count anew", [*WAITED, TurnDropped(1), *failed_turn(2)], [Retry(2, 1)]),
     ("and with each prompt",
-     [*begun(), *again(1), *again(2), *refused(3), PromptAdded("more"), *refused(4)],
+     [*start_events(), *retried_turn(1), *retried_turn(2), *failed_turn(3), PromptAdded("more"),
+      *failed_turn(4)],
      [Retry(4, 1)]),
     ("and after each answer",
-     [*begun(), *again(1), *turn(2, call(0)), checked("2.0"), run("2.0"), *ran("2.0"),
-      *refused(3)], [Retry(3, 1)]),
+     [*start_events(), *retried_turn(1), *turn(2, call(0)), call_checked("2.0"), run("2.0"),
+      *run_call("2.0"),
+      *failed_turn(3)], [Retry(3, 1)]),
 ]  # fmt: skip
 
 
@@ -323,9 +344,9 @@ def test_retries(events: list[Event], commands: list[Command]) -> None:
 
 
 def test_an_answer_says_how_many_retries_it_took() -> None:
-    whole = session(*begun(), *again(1), *again(2), *turn(3))
-    assert [turn.retries for turn in whole.turns] == [0, 1, 2]
-    assert (whole.state, whole.retries) == ("idle", 0)
+    whole_session = session(*start_events(), *retried_turn(1), *retried_turn(2), *turn(3))
+    assert [turn.retries for turn in whole_session.turns] == [0, 1, 2]
+    assert (whole_session.state, whole_session.retries) == ("idle", 0)
     assert session(*WAITED).state == "running"
     assert session(*WAITED, RunStopped()).state == "failed"
 
@@ -348,9 +369,9 @@ def _result(text: str, *, is_error: bool, kind: Any) -> Any:
 @pytest.mark.parametrize("mode", ["required", "tool"])
 def test_a_forced_choice_holds_for_the_first_request_of_each_prompt(mode: Any) -> None:
     choice = ToolChoice(mode, "get_weather" if mode == "tool" else "", ("get_weather",))
-    events = begun(WEATHER, SAFE, PERSON, choice=choice)
+    events = start_events(WEATHER, SAFE, PERSON, choice=choice)
     assert next_commands(session(*events)) == [SendRequest(choice)]
-    events += [*turn(1, call(0)), checked("1.0"), run("1.0"), *ran("1.0")]
+    events += [*turn(1, call(0)), call_checked("1.0"), run("1.0"), *run_call("1.0")]
     (second,) = next_commands(session(*events))
     assert isinstance(second, SendRequest)
     assert second.choice == ToolChoice("auto", "", ("get_weather",))
@@ -360,10 +381,10 @@ def test_a_forced_choice_holds_for_the_first_request_of_each_prompt(mode: Any) -
 
 
 def test_the_limit_of_turns_pauses_and_continue_gives_as_many_again() -> None:
-    events: list[Event] = begun(max_turns=2)
+    events: list[Event] = start_events(max_turns=2)
     for number in (1, 2):
-        events += [*turn(number, call(0)), checked(f"{number}.0"), run(f"{number}.0")]
-        events += ran(f"{number}.0")
+        events += [*turn(number, call(0)), call_checked(f"{number}.0"), run(f"{number}.0")]
+        events += run_call(f"{number}.0")
     message = "2 turns were made, which is the limit; Continue allows as many again."
     paused = RunPaused("max_turns", message)
     assert next_commands(session(*events)) == [Record(paused)]
@@ -378,16 +399,19 @@ def test_the_limit_of_turns_pauses_and_continue_gives_as_many_again() -> None:
 
 def test_a_call_repeats_one_of_the_two_turns_before() -> None:
     tools = ["get_weather", "look", "look", "get_weather"]
-    events: list[Event] = begun()
+    events: list[Event] = start_events()
     for number, tool in enumerate(tools, 1):
         id = f"{number}.0"
-        events += [*turn(number, call(0, tool)), checked(id), run(id), *ran(id)]
-    whole = session(*events)
-    flags = [repeats_recent_call(whole, whole.call(f"{number}.0")) for number in (1, 2, 3, 4)]
+        events += [*turn(number, call(0, tool)), call_checked(id), run(id), *run_call(id)]
+    whole_session = session(*events)
+    flags = [
+        repeats_recent_call(whole_session, whole_session.call(f"{number}.0"))
+        for number in (1, 2, 3, 4)
+    ]
     assert flags == [False, False, True, False]
 
 
 def test_a_turn_that_was_dropped_is_no_repetition() -> None:
-    events = [*begun(), *turn(1), TurnDropped(1), *turn(2, call(0))]
-    whole = session(*events)
-    assert not repeats_recent_call(whole, whole.call("2.0"))
+    events = [*start_events(), *turn(1), TurnDropped(1), *turn(2, call(0))]
+    whole_session = session(*events)
+    assert not repeats_recent_call(whole_session, whole_session.call("2.0"))

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from playground.core import decide, limits
-from playground.core.arguments import canonical
+from playground.core import decide, run_limits
+from playground.core.arguments import canonical_text
 from playground.core.decide import (
     CheckCall,
     Command,
-    Denied,
+    DenialCheck,
     Record,
     RunCall,
     SendRequest,
@@ -35,7 +35,7 @@ from playground.core.settings import Limits
 from playground.core.tools import text_result
 from playground.store.writes import summary_of
 from tests import counted
-from tests.playbook import begun, call, checked, session, settings, turn
+from tests.playbook import call, call_checked, session, settings, start_events, turn
 
 ALL = (Rule("*", "run"),)
 
@@ -55,22 +55,22 @@ RUNS: list[tuple[str, Sequence[Rule], bool, Sequence[str], Limits]] = [
 def test_many_calls_are_read_once_in_however_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a round costs must not grow with the texts of all calls, nor with their square."""
     texts: list[str] = []
-    read = canonical
+    read = canonical_text
 
     def reading(text: str) -> str:
         texts.append(text)
         return read(text)
 
-    monkeypatch.setattr(limits, "canonical", reading)
+    monkeypatch.setattr(run_limits, "canonical_text", reading)
     ids: list[int] = []
 
-    def counting(matches: Iterable[str]) -> Counter[str]:
+    def counting(counted_items: Iterable[str]) -> Counter[str]:
         ids.append(1)
-        return Counter(matches)
+        return Counter(counted_items)
 
     monkeypatch.setattr(decide, "Counter", counting)
     many = [call(n, arguments=f'{{"city": "{n}"}}') for n in range(20)]
-    item = session(*begun(), *turn(1, *many), *(checked(f"1.{n}") for n in range(20)))
+    item = session(*start_events(), *turn(1, *many), *(call_checked(f"1.{n}") for n in range(20)))
     for _ in range(5):
         assert len(next_commands(item, ALL)) == 20
     assert (len(texts), len(ids)) == (20, 1)
@@ -82,12 +82,12 @@ def test_a_call_that_is_looked_at_is_judged_by_no_rule_but_a_stop(
     judged: list[str] = []
     met = decide.obstacle
 
-    def meeting(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denied) -> str:
+    def meeting(session: Session, turn: Turn, call: Call, rule: Rule, denied: DenialCheck) -> str:
         judged.append(call.id)
         return met(session, turn, call, rule, denied)
 
     monkeypatch.setattr(decide, "obstacle", meeting)
-    item = session(*begun(), *turn(1, *(call(n) for n in range(5))))
+    item = session(*start_events(), *turn(1, *(call(n) for n in range(5))))
     next_commands(item, ALL)
     assert judged == []
     assert next_commands(item, (Rule("*", "stop"),)) == [CheckCall(f"1.{n}") for n in range(5)]
@@ -121,10 +121,10 @@ def test_calls_that_are_being_checked_are_not_walked_over() -> None:
     """Each batch of checks is a round, and each call that ends meanwhile."""
 
     def work_of(count: int, checking: int) -> int:
-        item = session(*begun(), *turn(1, *map(call, range(count))))
-        asked = next_commands(item, ALL)
-        assert asked == [CheckCall(call.id) for call in item.calls()]
-        assert next_commands(item, ALL, checking=count - 1) == asked
+        item = session(*start_events(), *turn(1, *map(call, range(count))))
+        next_command = next_commands(item, ALL)
+        assert next_command == [CheckCall(call.id) for call in item.calls()]
+        assert next_commands(item, ALL, checking=count - 1) == next_command
         return counted.lines_of("core", lambda: next_commands(item, ALL, checking=checking))
 
     assert work_of(120, 120) == work_of(30, 30)
@@ -154,11 +154,11 @@ def _after_denials(count: int) -> Iterator[Event]:
     yield from (SessionStarted(replace(settings(), limits=limits)), PromptAdded("hello"))
     yield from turn(1, *(call(n, arguments=f'{{"city": "{n}"}}') for n in range(count)))
     for n in range(count):
-        yield checked(f"1.{n}")
+        yield call_checked(f"1.{n}")
         yield CallDecided(f"1.{n}", "deny", digest="digest")
         yield CallEnded(f"1.{n}", text_result("no", is_error=True, kind="denied"))
     yield from turn(2, *(call(n, arguments=f'{{"city": "{n or -1}"}}') for n in range(count)))
-    yield from (checked(f"2.{n}") for n in range(count))
+    yield from (call_checked(f"2.{n}") for n in range(count))
 
 
 def _driven(current_call: Session, rules: Sequence[Rule], *, safe: bool) -> None:
@@ -168,7 +168,7 @@ def _driven(current_call: Session, rules: Sequence[Rule], *, safe: bool) -> None
 
     for command in next_commands(current_call, rules):
         assert isinstance(command, CheckCall)
-        append(checked(command.call_id, parallel_safe=safe))
+        append(call_checked(command.call_id, parallel_safe=safe))
     running: list[str] = []
     undecided = [current_call.id for current_call in current_call.current_calls]
     while True:

@@ -15,7 +15,7 @@ from playground.core.events import CallDecided, ResponseEnded, Warned
 from playground.core.messages import CALLS_LEFT_OUT
 from playground.core.rules import Rule
 from playground.core.session import Session
-from tests.playbook import begun, call, checked, opened, session
+from tests.playbook import call, call_checked, opened, session, start_events
 
 ALLOW = Rule("*", "run", words="--allow all")
 WRITERS = {"warn": 0, "warn_once": 0, "Warned": 0, "tell": 0, "warn_of": 1, "_warn": 1}
@@ -46,7 +46,9 @@ def warned(code: str, **meta: object) -> Session:
     warning = Warned(code, "Something is odd.", meta)
     calls = [*call(0), *call(1, "look", "{}")]
     end = ResponseEnded("calls")
-    return session(*begun(), *opened(1), *calls, warning, end, checked("1.0"), checked("1.1"))
+    return session(
+        *start_events(), *opened(1), *calls, warning, end, call_checked("1.0"), call_checked("1.1")
+    )
 
 
 def run_by_rule(state: Session) -> list[str]:

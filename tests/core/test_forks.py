@@ -27,20 +27,20 @@ from playground.core.events import (
     TaskStarted,
     TurnDropped,
 )
-from playground.core.limits import busy_ms
 from playground.core.messages import model_request
 from playground.core.reducer import (
-    Cut,
-    Spot,
+    ForkPoint,
+    ForkPrefix,
     apply,
     at_call,
     before_prompt,
     before_turn,
-    begun,
-    cut,
     fold,
-    spot,
+    fork_point,
+    fork_prefix,
+    preview_fork,
 )
+from playground.core.run_limits import busy_ms
 from playground.core.session import Session
 from playground.core.tools import text_result
 from tests.factories import DIGEST, Log, turn_with_calls
@@ -53,10 +53,10 @@ def story() -> Log:
     return log.prompt("And now?").request().part(0, "text", "Nothing.").end("stop")
 
 
-def forked(log: Log, cut: Cut) -> Session:
+def forked(log: Log, cut: ForkPrefix) -> Session:
     """The fork as it begins."""
     session = fold("child", (event for event in log.events if event.seq <= cut.seq))
-    after = Log(list(log.events[: cut.seq]), log.now_ms).add(cut.forked())
+    after = Log(list(log.events[: cut.seq]), log.now_ms).add(cut.fork_event())
     apply(session, after.events[-1])
     return session
 
@@ -76,7 +76,7 @@ def test_a_fork_begins_before_a_prompt_before_a_turn_or_where_the_calls_were_lef
 
 def test_a_chosen_call_is_open_again_and_asks_a_person_the_others_keep_their_results() -> None:
     log = story()
-    result = cut(log.events, "s1", at_call(log.session(), "1.1"), ["1.1"])
+    result = fork_prefix(log.events, "s1", at_call(log.session(), "1.1"), ["1.1"])
     session = forked(log, result)
     assert result.reopened == ("1.1",)
     first, second = session.turns[0].calls
@@ -85,19 +85,19 @@ def test_a_chosen_call_is_open_again_and_asks_a_person_the_others_keep_their_res
     assert next_commands(session) == [CheckCall("1.1")]
     assert session.state == "running"
     with pytest.raises(Refused, match=r"Call 1\.1 can no longer be decided"):
-        cut(log.events, "s1", log.session().seq, ["1.1"])
+        fork_prefix(log.events, "s1", log.session().seq, ["1.1"])
 
 
 def test_what_is_under_way_is_left_out_and_what_ran_is_open_again() -> None:
     log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
     log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
-    result = cut(log.events, "s1", log.session().seq)
+    result = fork_prefix(log.events, "s1", log.session().seq)
     assert result.reopened == ("1.1", "1.2")
     assert [call.status for call in forked(log, result).turns[0].calls] == ["proposed"] * 2
-    asked = log.events[0:3]  # settings, prompt, request
-    assert cut(asked, "s1", 3).seq == 2
+    first_events = log.events[0:3]  # settings, prompt, request
+    assert fork_prefix(first_events, "s1", 3).seq == 2
     with pytest.raises(Refused):
-        cut(log.events, "s1", 0)
+        fork_prefix(log.events, "s1", 0)
 
 
 def test_what_a_person_stopped_stays_stopped_unless_a_call_of_it_is_chosen() -> None:
@@ -105,8 +105,8 @@ def test_what_a_person_stopped_stays_stopped_unless_a_call_of_it_is_chosen() -> 
     log.add(CallDecided("1.1", "deny", digest=DIGEST), CallEnded("1.1", text_result("No.")))
     log.add(RunStopped())
     end = log.session().seq
-    assert forked(log, cut(log.events, "s1", end)).stopped
-    chosen = cut(log.events, "s1", end, ["1.2"])
+    assert forked(log, fork_prefix(log.events, "s1", end)).stopped
+    chosen = fork_prefix(log.events, "s1", end, ["1.2"])
     assert chosen.reopened == ("1.2",)
     assert forked(log, chosen).stopped is False
 
@@ -115,7 +115,7 @@ def test_what_was_decided_before_stop_is_not_decided_in_the_fork() -> None:
     log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
     log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
     log.add(CallDecided("1.2", "run", digest=DIGEST), RunStopped())
-    result = cut(log.events, "s1", log.session().seq)
+    result = fork_prefix(log.events, "s1", log.session().seq)
     session = forked(log, result)
     assert (result.reopened, session.stopped, session.state) == ((), True, "interrupted")
     for call in session.calls():
@@ -136,14 +136,14 @@ def test_a_call_that_is_open_again_has_no_task_and_may_start_one_anew() -> None:
     log.add(TaskStarted("task-1-1", "1.1", "sleep"))
     log.add(TaskEnded("call-1-1", "ended", text_result("Later.")))
     log.run("1.2")
-    result = cut(log.events, "s1", log.session().seq, ["1.1"])
+    result = fork_prefix(log.events, "s1", log.session().seq, ["1.1"])
     session = forked(log, result)
     assert session.tasks == {}
     choice = session.settings.tool_choice if session.settings else None
     assert choice is not None
     assert "Later." not in str(model_request(session, choice))
     apply(session, after(session, TaskStarted("call-1-1", "1.1", "get_weather")))
-    stored = forked(log, cut(log.events, "s1", log.session().seq))
+    stored = forked(log, fork_prefix(log.events, "s1", log.session().seq))
     assert [task.how for task in stored.tasks.values()] == ["ended", "not part of this fork"]
     assert "Later." in str(model_request(stored, choice))
 
@@ -155,11 +155,11 @@ def after(session: Session, event: Event) -> Logged:
 def test_a_retry_that_was_waited_for_is_the_forks_own_to_make() -> None:
     log = Log().start().prompt().request()
     log.add(ResponseFailed("http", "Busy.", 529), RetryScheduled(1, 1, 2.0, 0, "Busy."))
-    session = forked(log, cut(log.events, "s1", log.session().seq))
+    session = forked(log, fork_prefix(log.events, "s1", log.session().seq))
     assert (session.retrying, session.retries) == (None, 0)
     assert next_commands(session) == [Retry(1, 1)]
     log.add(TurnDropped(1, automatic=True)).request().part(0, "text", "Done.").end("stop")
-    dropped = forked(log, cut(log.events, "s1", before_turn(log.session(), 2)))
+    dropped = forked(log, fork_prefix(log.events, "s1", before_turn(log.session(), 2)))
     assert [turn.dropped for turn in dropped.turns] == [True]
     assert isinstance(next_commands(dropped)[0], SendRequest)
 
@@ -167,39 +167,39 @@ def test_a_retry_that_was_waited_for_is_the_forks_own_to_make() -> None:
 def test_a_pause_of_the_parent_holds_no_fork_and_its_limits_count_anew() -> None:
     log = story()
     log.add(RunPaused("max_turns", "Enough."))
-    session = forked(log, cut(log.events, "s1", log.session().seq))
+    session = forked(log, fork_prefix(log.events, "s1", log.session().seq))
     assert (session.paused, session.run, session.state) == ("", [], "idle")
     assert session.resumed_turn == len(session.turns)
 
 
 @pytest.mark.parametrize(
-    ("seq", "reopened", "matches", "words"),
+    ("seq", "reopened", "expected", "words"),
     [
-        (1, (), Spot("prompt", 1), "before prompt 1"),
-        (2, (), Spot("turn", 1), "before turn 1"),
-        (2, ("1.2",), Spot("call", 1, "1.2"), "at call 1.2"),
-        (10_000, (), Spot("end", 3), "at its end"),
-        (10_000, ("8.8",), Spot("end", 3), "at its end"),
+        (1, (), ForkPoint("prompt", 1), "before prompt 1"),
+        (2, (), ForkPoint("turn", 1), "before turn 1"),
+        (2, ("1.2",), ForkPoint("call", 1, "1.2"), "at call 1.2"),
+        (10_000, (), ForkPoint("end", 3), "at its end"),
+        (10_000, ("8.8",), ForkPoint("end", 3), "at its end"),
     ],
 )
 def test_the_place_where_a_fork_branches_off(
-    seq: int, reopened: tuple[str, ...], matches: Spot, words: str
+    seq: int, reopened: tuple[str, ...], expected: ForkPoint, words: str
 ) -> None:
-    at = spot(story().session(), seq, reopened)
-    assert (at, at.words) == (matches, words)
+    at = fork_point(story().session(), seq, reopened)
+    assert (at, at.words) == (expected, words)
 
 
 def test_wherever_the_log_is_cut_the_fork_begins_and_what_is_left_is_a_beginning() -> None:
     log = story()
     for seq in range(1, len(log.events) + 1):
-        result = cut(log.events, "s1", seq)
+        result = fork_prefix(log.events, "s1", seq)
         assert result.seq <= seq
-        session = begun(log.events, result, [result.forked(), RunPaused("fork")])
+        session = preview_fork(log.events, result, [result.fork_event(), RunPaused("fork")])
         assert session.seq == result.seq + 2
         assert next_commands(session) == []
         assert all(turn.end is not None for turn in session.turns)
-        if begun(log.events, result, [result.forked()]).state != "running":
-            begun(log.events, result, [result.forked(), PromptAdded("Hello")])
+        if preview_fork(log.events, result, [result.fork_event()]).state != "running":
+            preview_fork(log.events, result, [result.fork_event(), PromptAdded("Hello")])
 
 
 def test_a_fork_of_a_fork_makes_no_call_anew_that_nobody_looked_at() -> None:

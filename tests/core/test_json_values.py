@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from playground.core.arguments import ABSENT, equal, fits, values_of
+from playground.core.arguments import ABSENT, fits, is_json_equal, values_of
 from playground.core.json_values import (
     MOST_DEEP,
     ExactNumber,
-    TooDeep,
+    TooDeepError,
     is_deeper,
+    is_too_deep,
     load_decimals,
     load_json,
     load_json_at,
     load_spelled,
-    too_deep,
 )
 
 
@@ -32,11 +32,11 @@ def test_load_json_at_the_limit_reads_and_beyond_it_refuses() -> None:
     # The last is beyond the limit of every Python, the others are below that of some.
     for levels in (MOST_DEEP + 1, 1_200, 6_000, 200_000):
         for text in (nested(levels), nested(levels).encode()):
-            with pytest.raises(TooDeep, match="deeper than 200 levels"):
+            with pytest.raises(TooDeepError, match="deeper than 200 levels"):
                 load_json(text)
-        with pytest.raises(TooDeep):
+        with pytest.raises(TooDeepError):
             load_json_at(f"x{nested(levels)}", 1)
-        assert too_deep(nested(levels))
+        assert is_too_deep(nested(levels))
 
 
 def test_load_json_of_a_wide_text_reads_it() -> None:
@@ -84,5 +84,5 @@ def test_arguments_nested_too_deep_have_no_value() -> None:
 
 def test_equal_compares_deep_values() -> None:
     deep = json.loads(nested(900))
-    assert equal(deep, json.loads(nested(900)))
-    assert not equal(deep, json.loads(nested(899)))
+    assert is_json_equal(deep, json.loads(nested(900)))
+    assert not is_json_equal(deep, json.loads(nested(899)))

@@ -18,27 +18,37 @@ from playground.core.events import (
     Warned,
 )
 from playground.core.session import Session
-from tests.playbook import begun, call, checked, part, ran, run, session, settings, turn
+from tests.playbook import (
+    call,
+    call_checked,
+    part,
+    run,
+    run_call,
+    session,
+    settings,
+    start_events,
+    turn,
+)
 
 SIGNED: dict[str, Any] = {"meta": {"block": {"type": "thinking", "signature": "sealed"}}}
 OPEN: dict[str, Any] = {"meta": {"field": "reasoning_content"}}
 TOLD = Warned("calls_left_out", "Too many.", {"count": 44, "most": 1})
 
 
-def answered(*parts: list[Event], told: bool = True) -> list[Event]:
+def run_left_out(*parts: list[Event], warned: bool = True) -> list[Event]:
     """A run whose only taken call, 1.N, is done; calls of its answer were left out."""
     events = turn(1, *parts)
     place = next(n for n, items in enumerate(parts) if getattr(items[0], "part_kind", "") == "call")
     id_ = f"1.{place}"
-    before_end = [TOLD] if told else []
+    before_end = [TOLD] if warned else []
     return [
-        *begun(model="m"),
+        *start_events(model="m"),
         *events[:-1],
         *before_end,
         events[-1],
-        checked(id_),
+        call_checked(id_),
         run(id_),
-        *ran(id_),
+        *run_call(id_),
     ]
 
 
@@ -54,13 +64,16 @@ def pause_of(results: list[Command]) -> str:
 @pytest.mark.parametrize(
     ("events", "limit"),
     [
-        (answered(call(0)), ""),
+        (run_left_out(call(0)), ""),
         # Before its call, which goes back: the signed thoughts go with it.
-        (answered(part(0, "thinking", **SIGNED), call(1)), ""),
-        (answered(call(0), part(1, "thinking", **SIGNED)), "left_out"),
-        (answered(call(0), part(1, "text", meta={"part": {"thoughtSignature": "x"}})), "left_out"),
-        (answered(call(0), part(1, "thinking", **OPEN)), ""),
-        (answered(call(0), part(1, "thinking", **SIGNED), told=False), ""),
+        (run_left_out(part(0, "thinking", **SIGNED), call(1)), ""),
+        (run_left_out(call(0), part(1, "thinking", **SIGNED)), "left_out"),
+        (
+            run_left_out(call(0), part(1, "text", meta={"part": {"thoughtSignature": "x"}})),
+            "left_out",
+        ),
+        (run_left_out(call(0), part(1, "thinking", **OPEN)), ""),
+        (run_left_out(call(0), part(1, "thinking", **SIGNED), warned=False), ""),
     ],
 )
 def test_sealed_thoughts_among_calls_that_were_left_out_are_not_sent(
@@ -69,7 +82,7 @@ def test_sealed_thoughts_among_calls_that_were_left_out_are_not_sent(
     assert pause_of(next_commands(session(*events))) == limit
 
 
-SEALED = answered(call(0), part(1, "thinking", **SIGNED))
+SEALED = run_left_out(call(0), part(1, "thinking", **SIGNED))
 
 
 def after(*events: Event) -> Session:

@@ -33,7 +33,18 @@ from playground.core.messages import Message, model_request
 from playground.core.providers import SIMULATOR
 from playground.core.settings import Profile
 from playground.core.tools import Content, ToolChoice, text_result
-from tests.playbook import begun, call, checked, failed, opened, part, ran, run, session, turn
+from tests.playbook import (
+    call,
+    call_checked,
+    failed,
+    opened,
+    part,
+    run,
+    run_call,
+    session,
+    start_events,
+    turn,
+)
 from tests.playbook import settings as start
 
 IMAGE = Content("image", media_type="image/png", data="aGk=")
@@ -75,8 +86,13 @@ def shape(*events: Event) -> list[tuple[str, list[str]]]:
 
 
 def test_results_follow_their_calls_in_the_order_of_the_calls() -> None:
-    events = [*begun(), *turn(1, part(0), call(1), call(2)), checked("1.1"), checked("1.2")]
-    events += [run("1.2"), *ran("1.2", "second"), run("1.1"), *ran("1.1", "first")]
+    events = [
+        *start_events(),
+        *turn(1, part(0), call(1), call(2)),
+        call_checked("1.1"),
+        call_checked("1.2"),
+    ]
+    events += [run("1.2"), *run_call("1.2", "second"), run("1.1"), *run_call("1.1", "first")]
     request = model_request(session(*events), ToolChoice())
     assert [m.role for m in request.messages] == ["user", "assistant", "results"]
     results = request.messages[2].parts
@@ -87,7 +103,7 @@ def test_results_follow_their_calls_in_the_order_of_the_calls() -> None:
 
 
 def test_of_a_cut_turn_only_what_was_said_goes_back() -> None:
-    events = [*begun(), *failed(1, part(0), call(1)), PromptAdded("go on")]
+    events = [*start_events(), *failed(1, part(0), call(1)), PromptAdded("go on")]
     assert shape(*events) == [
         ("user", ["text:hello"]),
         ("assistant", ["text:hi"]),
@@ -96,16 +112,22 @@ def test_of_a_cut_turn_only_what_was_said_goes_back() -> None:
 
 
 def test_prompts_in_a_row_become_one_message() -> None:
-    events = [*begun(), *failed(1), PromptAdded("again")]
+    events = [*start_events(), *failed(1), PromptAdded("again")]
     assert shape(*events) == [("user", ["text:hello", "text:again"])]
 
 
 def test_a_dropped_turn_is_gone() -> None:
-    assert shape(*begun(), *failed(1, part(0)), TurnDropped(1)) == [("user", ["text:hello"])]
+    assert shape(*start_events(), *failed(1, part(0)), TurnDropped(1)) == [("user", ["text:hello"])]
 
 
 def test_calls_that_were_never_decided_get_a_result_that_says_so() -> None:
-    events = [*begun(), *turn(1, call(0)), checked("1.0"), RunStopped(), PromptAdded("no")]
+    events = [
+        *start_events(),
+        *turn(1, call(0)),
+        call_checked("1.0"),
+        RunStopped(),
+        PromptAdded("no"),
+    ]
     request = model_request(session(*events), ToolChoice())
     (result,) = request.messages[2].parts
     assert result.is_error
@@ -114,14 +136,14 @@ def test_calls_that_were_never_decided_get_a_result_that_says_so() -> None:
 
 def test_what_ran_is_what_the_model_reads_back() -> None:
     edited = run("1.0", arguments='{"city":"Rome"}')
-    events = [*begun(), *turn(1, call(0)), checked("1.0"), edited, *ran("1.0")]
+    events = [*start_events(), *turn(1, call(0)), call_checked("1.0"), edited, *run_call("1.0")]
     assistant: Message = model_request(session(*events), ToolChoice()).messages[1]
     assert assistant.parts[0].text == '{"city":"Rome"}'
 
 
 def test_an_id_is_made_up_where_the_provider_sent_none() -> None:
     nameless = [*part(0, "call", "{}", name="look")]
-    events = [*begun(), *turn(1, nameless), checked("1.0")]
+    events = [*start_events(), *turn(1, nameless), call_checked("1.0")]
     events += [CallDecided("1.0", "deny"), CallEnded("1.0", text_result("no", is_error=True))]
     request = model_request(session(*events), ToolChoice())
     assert (
@@ -131,7 +153,7 @@ def test_an_id_is_made_up_where_the_provider_sent_none() -> None:
 
 def test_only_allowed_tools_are_sent() -> None:
     choice = ToolChoice("auto", "", ("look",))
-    request = model_request(session(*begun(choice=choice)), choice)
+    request = model_request(session(*start_events(choice=choice)), choice)
     assert [tool.name for tool in request.offered] == ["look"]
 
 
@@ -141,12 +163,14 @@ def test_only_allowed_tools_are_sent() -> None:
 def test_a_history_is_sound_whatever_happened(
     events: list[Event], expected: list[tuple[str, list[str]]]
 ) -> None:
-    assert shape(*begun(), *events, RunStopped(), PromptAdded("on")) == expected
+    assert shape(*start_events(), *events, RunStopped(), PromptAdded("on")) == expected
 
 
 def test_a_prompt_of_images_alone_has_no_empty_text() -> None:
     request = model_request(
-        session(*begun()[:1], PromptAdded("", (IMAGE,)), *turn(1), PromptAdded(" ", (IMAGE,))),
+        session(
+            *start_events()[:1], PromptAdded("", (IMAGE,)), *turn(1), PromptAdded(" ", (IMAGE,))
+        ),
         ToolChoice(),
     )
     assert [[p.kind for p in m.parts] for m in request.messages] == [["image"], ["text"], ["image"]]
@@ -155,7 +179,7 @@ def test_a_prompt_of_images_alone_has_no_empty_text() -> None:
 @st.composite
 def stories(draw: st.DrawFn) -> list[Event]:
     """A session in which anything may have happened, up to a last prompt."""
-    events = begun(max_turns=99)
+    events = start_events(max_turns=99)
     for number in range(1, draw(st.integers(1, 7))):
         kinds = draw(st.lists(st.sampled_from(["text", "empty", "thinking", "refusal", "call"])))
         parts: list[list[Event]] = []
@@ -218,7 +242,7 @@ def test_what_came_from_elsewhere_says_so_and_is_nobodys(
     """The model is that of the request, whatever its profile says today."""
     first = replace(start(), profile=replace(SIMULATOR, model="m"))
     events: list[Event] = [SessionStarted(first), PromptAdded("hello")]
-    events += [*turn(1, part(0, "thinking", "why"), part(1), call(2)), checked("1.2")]
+    events += [*turn(1, part(0, "thinking", "why"), part(1), call(2)), call_checked("1.2")]
     events += [SettingsChanged(replace(first, **changes)), RunStopped(), PromptAdded("on")]
     message = model_request(session(*events), ToolChoice()).messages[1]
     assert {part.origin for part in message.parts} == {origin}
@@ -227,7 +251,7 @@ def test_what_came_from_elsewhere_says_so_and_is_nobodys(
 
 def test_whether_a_part_came_to_its_end_is_told() -> None:
     half: list[Event] = [PartStarted(0, "thinking"), PartEnded(0, "hm", complete=False)]
-    events = [*begun(), *turn(1, half, part(1), reason="length"), PromptAdded("on")]
+    events = [*start_events(), *turn(1, half, part(1), reason="length"), PromptAdded("on")]
     messages = model_request(session(*events, *failed(2, part(0))), ToolChoice()).messages
     assert [part.complete for part in messages[1].parts] == [False, True]
     assert [part.complete for part in messages[3].parts] == [False]
@@ -239,7 +263,7 @@ def test_what_comes_of_a_call_in_the_background_is_told_once_and_keeps_its_place
         TaskStarted("call-1-2", "1.2"),
         CallEnded("1.2", text_result("It goes on.")),
     ]
-    events = [*begun(), *turn(1, part(0), part(1), call(2)), checked("1.2")]
+    events = [*start_events(), *turn(1, part(0), part(1), call(2)), call_checked("1.2")]
     events += [CallDecided("1.2", "run"), CallStarted("1.2", 1), *behind]
     events += [*turn(2), TaskEnded("call-1-2", "done", text_result("42"))]
     events += [PromptAdded("well?")]

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from playground.core.errors import NotFound
-from playground.core.providers import OPENAI, PROFILES, ollama_url, profile, profiles, with_account
+from playground.core.providers import (
+    OPENAI,
+    PROFILES,
+    add_account_headers,
+    ollama_url,
+    profile,
+    profiles,
+)
 
 ACCOUNT = {"OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-1"}
 
@@ -95,7 +102,7 @@ def test_the_account_is_named_to_openai_alone() -> None:
         moved = {**ACCOUNT, "OPENAI_BASE_URL": url}
         assert profile("openai", moved).headers == {}
     own = replace(OPENAI, headers={"OpenAI-Organization": "mine"})
-    assert with_account(own, {"OPENAI_ORG_ID": "org-1"}) == own
+    assert add_account_headers(own, {"OPENAI_ORG_ID": "org-1"}) == own
 
 
 def test_an_unknown_name_tells_those_there_are() -> None:

@@ -30,34 +30,34 @@ from playground.core.events import (
     SessionStarted,
     TurnDropped,
 )
-from playground.core.limits import busy_ms
 from playground.core.reducer import apply, fold
+from playground.core.run_limits import busy_ms
 from playground.core.session import Session, session_data
 from playground.core.tools import text_result
 from playground.render.replay_timeline import clock
 from tests.playbook import (
-    begun,
     call,
-    checked,
+    call_checked,
     failed,
-    logged,
+    number_events,
     opened,
     part,
-    ran,
     run,
+    run_call,
     session,
     settings,
+    start_events,
     turn,
 )
 
-ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
+ONE = [*start_events(), *turn(1, call(0)), call_checked("1.0")]
 LONG: list[Event] = [
-    *begun(),
+    *start_events(),
     *turn(1, part(0), call(1), call(2, "look")),
-    checked("1.1"),
-    checked("1.2"),
+    call_checked("1.1"),
+    call_checked("1.2"),
     run("1.1"),
-    *ran("1.1"),
+    *run_call("1.1"),
     CallDecided("1.2", "deny", digest="digest"),
     CallEnded("1.2", text_result("no")),
     *turn(2),
@@ -69,20 +69,20 @@ LONG: list[Event] = [
 
 ILLEGAL: list[tuple[str, list[Event], Event]] = [
     ("no settings", [], PromptAdded("x")),
-    ("begun twice", begun(), SessionStarted(settings())),
-    ("a prompt in an open turn", [*begun(), *opened(1)], PromptAdded("x")),
+    ("begun twice", start_events(), SessionStarted(settings())),
+    ("a prompt in an open turn", [*start_events(), *opened(1)], PromptAdded("x")),
     ("a prompt while calls wait", ONE, PromptAdded("x")),
-    ("a delta without a part", [*begun(), *opened(1)], PartDelta(0, "x")),
-    ("a part out of turn", [*begun(), *opened(1)], PartStarted(1, "text")),
-    ("a second end", [*begun(), *turn(1)], ResponseEnded("stop")),
+    ("a delta without a part", [*start_events(), *opened(1)], PartDelta(0, "x")),
+    ("a part out of turn", [*start_events(), *opened(1)], PartStarted(1, "text")),
+    ("a second end", [*start_events(), *turn(1)], ResponseEnded("stop")),
     (
         "an end with an open part",
-        [*begun(), *opened(1), PartStarted(0, "text")],
+        [*start_events(), *opened(1), PartStarted(0, "text")],
         ResponseEnded("stop"),
     ),
-    ("a part ended twice", [*begun(), *opened(1), *part(0)], PartEnded(0, "x")),
-    ("a decision on a cut call", [*begun(), *failed(1, call(0))], run("1.0")),
-    ("a decision before the check", [*begun(), *turn(1, call(0))], run("1.0")),
+    ("a part ended twice", [*start_events(), *opened(1), *part(0)], PartEnded(0, "x")),
+    ("a decision on a cut call", [*start_events(), *failed(1, call(0))], run("1.0")),
+    ("a decision before the check", [*start_events(), *turn(1, call(0))], run("1.0")),
     ("a second decision", [*ONE, run("1.0")], run("1.0")),
     ("a start without a decision", ONE, CallStarted("1.0", 1)),
     (
@@ -92,9 +92,9 @@ ILLEGAL: list[tuple[str, list[Event], Event]] = [
     ),
     ("an old attempt", [*ONE, run("1.0")], CallStarted("1.0", 2)),
     ("a call of an older turn", [*ONE, RunStopped(), PromptAdded("x")], run("1.0")),
-    ("dropping an open turn", [*begun(), *opened(1)], TurnDropped(1)),
+    ("dropping an open turn", [*start_events(), *opened(1)], TurnDropped(1)),
     ("an unknown call", ONE, run("9.9")),
-    ("a check of what was decided", [*ONE, run("1.0")], checked("1.0")),
+    ("a check of what was decided", [*ONE, run("1.0")], call_checked("1.0")),
 ]
 
 CRASHED: list[Event] = [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")]
@@ -108,14 +108,14 @@ NEWER = Problem("schema", "No, either.", "/day")
 @pytest.mark.parametrize(("before", "event"), [i[1:] for i in ILLEGAL], ids=[i[0] for i in ILLEGAL])
 def test_refused_and_nothing_changed(before: list[Event], event: Event) -> None:
     item = session(*before)
-    seen = repr(item)
+    item_repr = repr(item)
     with pytest.raises(IllegalEvent):
-        apply(item, logged(*before, event)[-1])
-    assert repr(item) == seen
+        apply(item, number_events(*before, event)[-1])
+    assert repr(item) == item_repr
 
 
 def test_every_prefix_is_a_session_and_folds_the_same_from_anywhere() -> None:
-    log = logged(*LONG)
+    log = number_events(*LONG)
     grown = Session("s")
     for place, item in enumerate(log, 1):
         apply(grown, item)
@@ -134,7 +134,7 @@ def test_a_second_check_gives_a_new_card_and_decides_nothing(
 
 
 def test_deltas_of_ended_parts_are_not_needed() -> None:
-    log = logged(*LONG)
+    log = number_events(*LONG)
     short = [item for item in log if not isinstance(item.event, PartDelta)]
     assert _texts(fold("s", short)) == _texts(fold("s", log))
 
@@ -144,11 +144,12 @@ def _texts(session: Session) -> Sequence[object]:
 
 
 def test_a_delta_costs_the_same_however_long_the_part_is() -> None:
-    item = session(*begun(), *opened(1), PartStarted(0, "text"))
+    item = session(*start_events(), *opened(1), PartStarted(0, "text"))
     growing = item.turns[0].parts[0]
     for place in range(5_000):
         apply(
-            item, logged(PartDelta(0, "12345678"))[0].__class__(100 + place, 1, PartDelta(0, "x"))
+            item,
+            number_events(PartDelta(0, "12345678"))[0].__class__(100 + place, 1, PartDelta(0, "x")),
         )
     assert len(growing.pieces) == 5_000  # kept apart: nothing was joined on the way
     assert growing.length == 5_000
@@ -191,7 +192,7 @@ def test_a_call_that_ends_in_the_queue_was_never_at_work(end: Event) -> None:
 
 
 def test_an_answer_that_breaks_off_ends_when_it_did() -> None:
-    item = session(*begun(), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel"))
+    item = session(*start_events(), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel"))
     for event in (PartEnded(0, "Hel", complete=False), ResponseFailed("interrupted", "x")):
         apply(item, Logged(item.seq + 1, 30_000, event))
     assert (item.turns[0].closed_ms, item.turns[0].parts[0].ended_ms) == (30_000, 30_000)
@@ -205,14 +206,14 @@ def test_an_edit_of_an_old_log_that_ran_anyway_has_its_problems_still(
     problems: tuple[Problem, ...], anyway: bool, stored: tuple[Problem, ...]
 ) -> None:
     call_decided = CallDecided("1.0", "run", arguments="{}", anyway=anyway, problems=problems)
-    asked = CallChecked("1.0", (SCHEMA,), digest="digest")
-    item = session(*ONE[:-1], asked, call_decided, CallStarted("1.0", 1), CallInterrupted("1.0"))
+    check = CallChecked("1.0", (SCHEMA,), digest="digest")
+    item = session(*ONE[:-1], check, call_decided, CallStarted("1.0", 1), CallInterrupted("1.0"))
     assert item.call("1.0").problems == stored
 
 
 def test_what_a_fault_held_back_outlives_a_crash() -> None:
-    held = CallProgressed("1.0", "Held back", real=text_result("42"))
-    item = session(*ONE, run("1.0", fault="slow"), CallStarted("1.0", 1), held)
+    progressed = CallProgressed("1.0", "Held back", real=text_result("42"))
+    item = session(*ONE, run("1.0", fault="slow"), CallStarted("1.0", 1), progressed)
     (ended,) = closing_events(item, "It was killed.")
     assert isinstance(ended, CallEnded)
     assert (ended.result.text, ended.result.staged, ended.real) == ("42", True, text_result("42"))

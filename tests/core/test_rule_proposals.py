@@ -19,14 +19,14 @@ from playground.core.events import (
 )
 from playground.core.rule_proposals import Denials, Proposal, proposal
 from playground.core.rules import Rule
-from tests.playbook import begun, call, checked, ran, run, session, turn
+from tests.playbook import call, call_checked, run, run_call, session, start_events, turn
 
 PARIS = '{"city":"Paris"}'
 HERE = Rule("get_weather", "run", here="s", proposed=True)
 EXACT = replace(HERE, when={"": {"equals": {"city": "Paris"}}})
-ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
+ONE = [*start_events(), *turn(1, call(0)), call_checked("1.0")]
 DENIED = CallDecided("1.0", "deny", digest="digest")
-LATER = [*ONE, DENIED, *ran("1.0")[1:]]
+LATER = [*ONE, DENIED, *run_call("1.0")[1:]]
 
 BROKEN = Problem("schema", "/city is missing")
 ASK = Rule("*", "ask")
@@ -62,31 +62,40 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
     ("denied", ONE, {"denied": [("get_weather", '{ "city": "Paris" }')]}, "by hand"),
     ("and exactly", ONE, {"denied": [("get_weather", PARIS)], "exact": True}, "by hand"),
     ("another was denied", ONE, {"denied": [("get_weather", "{}")]}, "these arguments"),
-    ("denied in this session", [*LATER, *turn(2, call(0, arguments="{}")), checked("2.0")],
+    ("denied in this session", [*LATER, *turn(2, call(0, arguments="{}")), call_checked("2.0")],
      {"of": "2.0"}, "these arguments"),
-    ("the same, here", [*LATER, *turn(2, call(0)), checked("2.0")],
+    ("the same, here", [*LATER, *turn(2, call(0)), call_checked("2.0")],
      {"of": "2.0", "exact": True}, "by hand"),
-    ("unsatisfied", [*ONE[:-1], checked("1.0", BROKEN)], {}, "schema"),
-    ("cautioned", [*ONE[:-1], checked("1.0", Problem("caution", "x"))], {}, "must be reviewed"),
-    ("malformed", [*ONE[:-1], checked("1.0", Problem("malformed", "x"))], {}, "invalid arguments"),
-    ("the user's tool", [*begun(), *turn(1, call(0, "ask")), checked("1.0")], {}, "by the user"),
-    ("no tool", [*begun(), *turn(1, call(0, "gone")), checked("1.0")], {}, "no tool gone"),
-    ("cut", [*begun(), *turn(1, call(0), reason="length"), checked("1.0")], {}, "finish reason"),
-    ("a word unknown", [*begun(), *turn(1, call(0), reason="other"), checked("1.0")], {},
+    ("unsatisfied", [*ONE[:-1], call_checked("1.0", BROKEN)], {}, "schema"),
+    ("cautioned", [*ONE[:-1], call_checked("1.0", Problem("caution", "x"))], {},
+     "must be reviewed"),
+    ("malformed", [*ONE[:-1], call_checked("1.0", Problem("malformed", "x"))], {},
+     "invalid arguments"),
+    ("the user's tool", [*start_events(), *turn(1, call(0, "ask")), call_checked("1.0")], {},
+     "by the user"),
+    ("no tool", [*start_events(), *turn(1, call(0, "gone")), call_checked("1.0")], {},
+     "no tool gone"),
+    ("cut", [*start_events(), *turn(1, call(0), reason="length"), call_checked("1.0")], {},
      "finish reason"),
-    ("doubled", [*begun(), *turn(1, call(0, provider_id="a"), call(1, provider_id="a")),
-     checked("1.0"), checked("1.1")], {}, "same id"),
-    ("every tool is no tool", [*begun(), *turn(1, call(0, "*")), checked("1.0")],
+    ("a word unknown", [*start_events(), *turn(1, call(0), reason="other"), call_checked("1.0")],
+     {},
+     "finish reason"),
+    ("doubled", [*start_events(), *turn(1, call(0, provider_id="a"), call(1, provider_id="a")),
+     call_checked("1.0"), call_checked("1.1")], {}, "same id"),
+    ("every tool is no tool", [*start_events(), *turn(1, call(0, "*")), call_checked("1.0")],
      {"action": "deny"}, "A rule needs an existing tool"),
-    ("digits", [*begun(), *turn(1, call(0, arguments=HUGE)), checked("1.0")], {"exact": True},
+    ("digits", [*start_events(), *turn(1, call(0, arguments=HUGE)), call_checked("1.0")],
+     {"exact": True},
      "digits"),
-    ("beyond a double", [*begun(), *turn(1, call(0, arguments='{"n":1e400}')), checked("1.0")],
+    ("beyond a double", [*start_events(), *turn(1, call(0, arguments='{"n":1e400}')),
+     call_checked("1.0")],
      {"exact": True}, "digits"),
-    ("long", [*begun(), *turn(1, call(0, arguments=f'{{"city":"{4_000 * "x"}"}}')),
-     checked("1.0")], {"exact": True}, "longer"),
-    ("not JSON", [*begun(), *turn(1, call(0, arguments="{")), checked("1.0")],
+    ("long", [*start_events(), *turn(1, call(0, arguments=f'{{"city":"{4_000 * "x"}"}}')),
+     call_checked("1.0")], {"exact": True}, "longer"),
+    ("not JSON", [*start_events(), *turn(1, call(0, arguments="{")), call_checked("1.0")],
      {"exact": True, "action": "deny"}, "not JSON"),
-    ("deep", [*begun(), *turn(1, call(0, arguments="[" * 900 + "]" * 900)), checked("1.0")],
+    ("deep", [*start_events(), *turn(1, call(0, arguments="[" * 900 + "]" * 900)),
+     call_checked("1.0")],
      {"exact": True, "action": "deny"}, "not JSON"),
     ("crashed", [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")], {}, "by hand"),
     ("decided", [*ONE, run("1.0")], {}, "no longer"),
@@ -108,14 +117,14 @@ def proposed(
     denied: Iterable[tuple[str, str]] = (),
     of: str = "1.0",
 ) -> Proposal:
-    whole = session(*events)
+    whole_session = session(*events)
     rules, at = (*own, *always), scope == "always"
     listed, before = always if at else own, Denials()
     for name, arguments in denied:
         before.add(name, [arguments])
     return proposal(
-        whole,
-        call=whole.call(of),
+        whole_session,
+        call=whole_session.call(of),
         rules=rules,
         action=action,
         exact=exact,
@@ -136,26 +145,31 @@ def test_the_rule_for_a_tool_and_the_one_for_its_arguments() -> None:
 
 def test_it_tells_which_calls_it_decides_at_once() -> None:
     rome = '{"city":"Rome"}'
-    events = [*begun(), *turn(1, call(0), call(1, arguments=rome), call(2, "look"), call(3))]
-    events += [checked("1.0"), checked("1.1"), checked("1.2"), checked("1.3", BROKEN)]
+    events = [*start_events(), *turn(1, call(0), call(1, arguments=rome), call(2, "look"), call(3))]
+    events += [
+        call_checked("1.0"),
+        call_checked("1.1"),
+        call_checked("1.2"),
+        call_checked("1.3", BROKEN),
+    ]
     assert proposed(*events).decides == ("1.0", "1.1")
     assert proposed(*events, exact=True).decides == ("1.0",)
     assert proposed(*events, exact=True, action="deny").decides == ("1.0", "1.3")
 
 
-@pytest.mark.parametrize(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
-def test_its_place(given: dict[str, Any], place: int) -> None:
-    proposal = proposed(*ONE, **given)
+@pytest.mark.parametrize(("changes", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
+def test_its_place(changes: dict[str, Any], place: int) -> None:
+    proposal = proposed(*ONE, **changes)
     assert (proposal.place, proposal.decides, proposal.why_not) == (place, ("1.0",), "")
 
 
 @pytest.mark.parametrize(
-    ("events", "given", "message"), [n[1:] for n in NONE], ids=[n[0] for n in NONE]
+    ("events", "proposal_fields", "message"), [n[1:] for n in NONE], ids=[n[0] for n in NONE]
 )
 def test_none_is_offered_and_it_says_why(
-    events: list[Event], given: dict[str, Any], message: str
+    events: list[Event], proposal_fields: dict[str, Any], message: str
 ) -> None:
-    proposal = proposed(*events, **given)
+    proposal = proposed(*events, **proposal_fields)
     assert proposal.rule is None
     assert message in proposal.why_not
     assert proposal.why_not.endswith(".")
@@ -169,7 +183,11 @@ def test_what_was_denied_of_another_tool_is_no_matter() -> None:
 
 def test_long_integers_are_named_to_the_digit() -> None:
     digits = "9" * 300
-    events = [*begun(), *turn(1, call(0, arguments=f'{{"n":{digits}}}')), checked("1.0")]
+    events = [
+        *start_events(),
+        *turn(1, call(0, arguments=f'{{"n":{digits}}}')),
+        call_checked("1.0"),
+    ]
     proposal = proposed(*events, exact=True)
     assert proposal.rule is not None
     assert proposal.rule.when == {"": {"equals": {"n": int(digits)}}}

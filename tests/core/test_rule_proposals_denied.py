@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from playground.core.rule_proposals import Denials
-from tests.playbook import begun, call, session, turn
+from tests.playbook import call, session, start_events, turn
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,6 @@ from tests.playbook import begun, call, session, turn
 def test_the_same_call_is_known_again(name: str, arguments: str, has: bool) -> None:
     denials = Denials()
     denials.add("get_weather", ['{"city":"Paris"}', '{"city":"Oslo"}'])
-    whole = session(*begun(), *turn(1, call(0, name, arguments)))
-    assert denials.has(whole.call("1.0")) == has
-    assert denials.of(name) == (name == "get_weather")
+    whole_session = session(*start_events(), *turn(1, call(0, name, arguments)))
+    assert denials.has(whole_session.call("1.0")) == has
+    assert denials.has_tool(name) == (name == "get_weather")

@@ -10,21 +10,21 @@ import pytest
 from playground.core.rules import (
     ACTIONS,
     Rule,
-    content,
+    content_hash,
     first_match,
-    host_left_open,
     matches,
+    open_host_warning,
     pointer_fault,
     rule_text,
     rules_from_flags,
-    unbound,
+    unbound_reason,
     unread_rule,
 )
 from playground.core.session import Call
 from playground.core.tools import Tool
-from tests.playbook import begun, call, session, turn
+from tests.playbook import call, session, start_events, turn
 
-CALL = session(*begun(), *turn(1, call(0))).call("1.0")
+CALL = session(*start_events(), *turn(1, call(0))).call("1.0")
 READ = Tool("read", answered_by="workspace", config={"tool": "read_file"}, read_only=True)
 DOCS = Tool("docs", answered_by="mcp", config={"server": "docs", "tool": "find"})
 MAIL = Tool("mail", answered_by="mcp", config={"server": "mail"}, read_only=True)
@@ -109,20 +109,20 @@ UNREAD = ['{"a": 1', "x", '{"a": 1e99999999999999999999}', '{"a":' * 201 + "1" +
 ABOUT_A = Rule("docs", "deny", when={"/a": 1})
 
 
-def made(tool: Tool | str, arguments: str = "{}") -> Call:
+def make_call(tool: Tool | str, arguments: str = "{}") -> Call:
     """A call of `tool`, or of a name that no tool has."""
     tools = [tool] if isinstance(tool, Tool) else []
     name = tool.name if isinstance(tool, Tool) else tool
-    whole = session(*begun(*tools), *turn(1, call(0, name, arguments)))
-    return whole.call("1.0")
+    whole_session = session(*start_events(*tools), *turn(1, call(0, name, arguments)))
+    return whole_session.call("1.0")
 
 
 @pytest.mark.parametrize(
     ("rule", "about", "not_about"), FORMS, ids=[rule_text(f[0]) for f in FORMS]
 )
 def test_forms(rule: Rule, about: list[Tool], not_about: list[Tool]) -> None:
-    assert [tool.name for tool in about if not matches(rule, made(tool))] == []
-    assert [tool.name for tool in not_about if matches(rule, made(tool))] == []
+    assert [tool.name for tool in about if not matches(rule, make_call(tool))] == []
+    assert [tool.name for tool in not_about if matches(rule, make_call(tool))] == []
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_forms(rule: Rule, about: list[Tool], not_about: list[Tool]) -> None:
     ],
 )
 def test_a_call_of_no_tool_is_met_by_its_name(rule: Rule, about: bool) -> None:
-    assert matches(rule, made("gone")) == about
+    assert matches(rule, make_call("gone")) == about
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: 
     arguments = '{"path": "' + path.replace("\\", "\\\\") + '"}'
     rule = Rule("*", action, when={"/path": test})
     free = path not in CLIMBS or action not in ("run", "answer")
-    assert matches(rule, made(READ, arguments)) == free
+    assert matches(rule, make_call(READ, arguments)) == free
     exact = Rule("*", action, when={"/path": path})
-    assert matches(exact, made(READ, arguments))
+    assert matches(exact, make_call(READ, arguments))
 
 
 @pytest.mark.parametrize(
@@ -181,48 +181,48 @@ def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: 
     ],
 )
 def test_the_beginning_of_an_address_ends_its_host(start: str, flag: bool) -> None:
-    assert bool(host_left_open(Rule("*", "run", when={"/url": {"prefix": start}}))) == flag
+    assert bool(open_host_warning(Rule("*", "run", when={"/url": {"prefix": start}}))) == flag
 
 
 @pytest.mark.parametrize("arguments", ["{", "nonsense", '{"n": ' + 5_000 * "1" + "}", ""])
 def test_odd_arguments_break_no_rule(arguments: str) -> None:
-    call = made(READ, arguments)
+    call = make_call(READ, arguments)
     assert matches(Rule("*", "run"), call)
     assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes"}}), call)
     assert not matches(Rule("*", "deny", when={"/path": {"glob": "*"}}), call)
 
 
 def test_a_long_number_beside_a_path() -> None:
-    call = made(READ, '{"path": "notes/../x", "n": ' + 5_000 * "1" + "}")
+    call = make_call(READ, '{"path": "notes/../x", "n": ' + 5_000 * "1" + "}")
     assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes/"}}), call)
 
 
 @pytest.mark.parametrize("action", ["run", "answer"])
 @pytest.mark.parametrize("changes", CHANGED, ids=[str(item)[:40] for item in CHANGED])
 def test_a_changed_tool_asks(action: Any, changes: dict[str, Any]) -> None:
-    rule = Rule("docs", action, bound={"docs": content(DOCS, "")})
-    assert unbound(rule, made(DOCS)) == ""
-    assert "docs has changed" in unbound(rule, made(replace(DOCS, **changes)))
+    rule = Rule("docs", action, bound={"docs": content_hash(DOCS, "")})
+    assert unbound_reason(rule, make_call(DOCS)) == ""
+    assert "docs has changed" in unbound_reason(rule, make_call(replace(DOCS, **changes)))
 
 
 def test_other_code_and_a_newer_tool_ask() -> None:
-    rule = Rule("*", "run", bound={"docs": content(DOCS, "abc")})
-    call = made(DOCS)
-    assert "docs has changed" in unbound(rule, call)
+    rule = Rule("*", "run", bound={"docs": content_hash(DOCS, "abc")})
+    call = make_call(DOCS)
+    assert "docs has changed" in unbound_reason(rule, call)
     call.code = "abc"
-    assert unbound(rule, call) == ""
-    assert "before this tool" in unbound(rule, made(MAIL))
-    assert unbound(replace(rule, bound=None), made(MAIL)) == ""
-    assert unbound(rule, made("gone")) == ""
+    assert unbound_reason(rule, call) == ""
+    assert "before this tool" in unbound_reason(rule, make_call(MAIL))
+    assert unbound_reason(replace(rule, bound=None), make_call(MAIL)) == ""
+    assert unbound_reason(rule, make_call("gone")) == ""
 
 
 @pytest.mark.parametrize("action", ["deny", "stop", "ask"])
 def test_what_keeps_back_holds_for_whatever_bears_the_name(action: Any) -> None:
-    assert unbound(Rule("docs", action, bound={}), made(DOCS)) == ""
+    assert unbound_reason(Rule("docs", action, bound={}), make_call(DOCS)) == ""
 
 
 def test_what_is_no_part_of_a_tool_binds_nothing() -> None:
-    assert content(replace(DOCS, timeout_s=5.0, group="x"), "") == content(DOCS, "")
+    assert content_hash(replace(DOCS, timeout_s=5.0, group="x"), "") == content_hash(DOCS, "")
 
 
 @pytest.mark.parametrize(("rule", "words"), SAID, ids=[row[1][:40] for row in SAID])
@@ -268,13 +268,13 @@ def test_precedence_is_deny_answer_allow_ask(
 
 @pytest.mark.parametrize("arguments", UNREAD, ids=["cut", "word", "number", "deep"])
 def test_rule_that_cannot_tell_is_found(arguments: str) -> None:
-    call = made(DOCS, arguments)
+    call = make_call(DOCS, arguments)
     assert unread_rule([Rule("docs", "run", when={"/a": 2}), ABOUT_A], call) is ABOUT_A
     assert unread_rule([Rule("docs", "run"), ABOUT_A], call) is None
-    assert unread_rule([ABOUT_A], made(MAIL, arguments)) is None
+    assert unread_rule([ABOUT_A], make_call(MAIL, arguments)) is None
     assert unread_rule([replace(ABOUT_A, action="run")], call) is None
 
 
 @pytest.mark.parametrize("arguments", ["", " ", "{}", "null", '{"a": 2}'])
 def test_rule_that_can_tell_is_not(arguments: str) -> None:
-    assert unread_rule([ABOUT_A], made(DOCS, arguments)) is None
+    assert unread_rule([ABOUT_A], make_call(DOCS, arguments)) is None

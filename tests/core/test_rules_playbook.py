@@ -13,7 +13,7 @@ from playground.core.decide import (
     Record,
     RunCall,
     SendRequest,
-    asks,
+    ask_reason,
     next_commands,
     obstacle,
 )
@@ -32,16 +32,31 @@ from playground.core.events import (
     SessionStarted,
     SettingsChanged,
 )
-from playground.core.rules import Rule, content
+from playground.core.rules import Rule, content_hash
 from playground.core.tools import ToolChoice, text_result
-from tests.playbook import WEATHER, begun, call, checked, ran, run, session, settings, turn
+from tests.playbook import (
+    WEATHER,
+    call,
+    call_checked,
+    run,
+    run_call,
+    session,
+    settings,
+    start_events,
+    turn,
+)
 
-ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
-TWO = [*begun(), *turn(1, call(0), call(1, "look")), checked("1.0"), checked("1.1")]
-CONTENT = content(WEATHER, "")
+ONE = [*start_events(), *turn(1, call(0)), call_checked("1.0")]
+TWO = [
+    *start_events(),
+    *turn(1, call(0), call(1, "look")),
+    call_checked("1.0"),
+    call_checked("1.1"),
+]
+CONTENT = content_hash(WEATHER, "")
 
 HELD = [*TWO, CallDecided("1.1", "run", by="rule", rule="W", rule_id="r1", digest="digest")]
-FREE = [*HELD, run("1.0"), *ran("1.0")]
+FREE = [*HELD, run("1.0"), *run_call("1.0")]
 LOOK = Rule("look", "run", words="W", id="r1")
 BEGINS: list[Command] = [RunCall("1.1", 1, '{"city":"Paris"}')]
 GONE = "The rule “W” decided this call, but no longer does."
@@ -67,7 +82,7 @@ DENIED = [
     CallDecided("1.0", "deny", digest="digest"),
     CallEnded("1.0", text_result("no", is_error=True)),
     *turn(2, call(0)),
-    checked("2.0"),
+    call_checked("2.0"),
 ]
 LATE = {"since_ms": 2_000}
 
@@ -97,13 +112,13 @@ ACTIONS: list[tuple[Rule, list[Command]]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "commands"), ACTIONS, ids=[str(a[0].sentence) for a in ACTIONS])
-def test_what_a_rule_makes_of_a_call(one: Rule, commands: list[Command]) -> None:
-    assert next_commands(session(*ONE), (one,)) == commands
+@pytest.mark.parametrize(("item", "commands"), ACTIONS, ids=[str(a[0].sentence) for a in ACTIONS])
+def test_what_a_rule_makes_of_a_call(item: Rule, commands: list[Command]) -> None:
+    assert next_commands(session(*ONE), (item,)) == commands
 
 
 @pytest.mark.parametrize(
-    ("one", "result"),
+    ("item", "result"),
     [
         (rule("answer", text="rain"), text_result("rain")),
         (rule("answer", text="no", is_error=True), text_result("no", is_error=True)),
@@ -115,13 +130,13 @@ def test_what_a_rule_makes_of_a_call(one: Rule, commands: list[Command]) -> None
         ),
     ],
 )
-def test_what_the_model_reads_of_it(one: Rule, result: Any) -> None:
-    (command,) = next_commands(session(*ONE), (one,))
+def test_what_the_model_reads_of_it(item: Rule, result: Any) -> None:
+    (command,) = next_commands(session(*ONE), (item,))
     assert isinstance(command, Record)
     ended = CallEnded("1.0", result)
-    assert next_commands(session(*ONE, command.event), (one,)) == [Record(ended)]
+    assert next_commands(session(*ONE, command.event), (item,)) == [Record(ended)]
     done = session(*ONE, command.event, ended)
-    assert next_commands(done, (one,)) == [SendRequest(ToolChoice())]
+    assert next_commands(done, (item,)) == [SendRequest(ToolChoice())]
 
 
 # Stop.
@@ -149,11 +164,11 @@ def test_after_continue_the_call_that_stopped_it_is_for_the_person_alone() -> No
     assert next_commands(again, (Rule("*", "deny"),)) == [ruled("deny", rule="deny every tool")]
     message = obstacle(again, again.turns[0], again.call("1.1"), Rule("*", "run"))
     assert "needs your decision" in message
-    assert next_commands(session(*events, run("1.1"), *ran("1.1")), rules) == [by_rule]
+    assert next_commands(session(*events, run("1.1"), *run_call("1.1")), rules) == [by_rule]
 
 
 def test_another_call_stops_it_again() -> None:
-    two = [*begun(), *turn(1, call(0), call(1)), checked("1.0"), checked("1.1")]
+    two = [*start_events(), *turn(1, call(0), call(1)), call_checked("1.0"), call_checked("1.1")]
     rules = (Rule("*", "stop", words="W"),)
     assert next_commands(session(*two), rules) == [Record(RunStopped("W", "1.0"))]
     again = [*two, RunStopped("W", "1.0"), RunResumed()]
@@ -204,13 +219,13 @@ def test_a_rule_must_still_decide_a_call_when_it_begins(rules: tuple[Rule, ...],
 
 
 def test_what_a_person_decided_needs_no_rule() -> None:
-    assert next_commands(session(*TWO, run("1.1"), run("1.0"), *ran("1.0")), ()) == BEGINS
+    assert next_commands(session(*TWO, run("1.1"), run("1.0"), *run_call("1.0")), ()) == BEGINS
 
 
 def test_what_a_person_took_back_no_rule_decides() -> None:
     for events in (HELD, [*TWO, run("1.1")]):
         before = session(*events).call("1.1").digest
-        back = [*events, CallReturned("1.1", "person", "W"), run("1.0"), *ran("1.0")]
+        back = [*events, CallReturned("1.1", "person", "W"), run("1.0"), *run_call("1.0")]
         after = session(*back)
         call = after.call("1.1")
         assert (call.status, call.taken_back, call.asks) == ("waiting", True, "W")
@@ -223,7 +238,7 @@ def test_what_a_person_took_back_no_rule_decides() -> None:
 
 @pytest.mark.parametrize(
     "events",
-    [TWO, [*TWO, run("1.0"), CallStarted("1.0", 1)], [*TWO, run("1.0"), *ran("1.0")],
+    [TWO, [*TWO, run("1.0"), CallStarted("1.0", 1)], [*TWO, run("1.0"), *run_call("1.0")],
      [*TWO, CallDecided("1.0", "answer", digest="digest")]],
 )  # fmt: skip
 def test_nothing_but_a_decision_to_run_is_taken_back(events: list[Event]) -> None:
@@ -252,14 +267,17 @@ LEFT: list[tuple[str, list[Event], Rule, str]] = [
     ("a denial, too", ONE, rule("deny", here="t", **LATE), "after this call was made"),
     ("written later, here", ONE, rule("run", here="s", **LATE), ""),
     ("written before", ONE, rule("run", since_ms=1_000), ""),
-    ("unsatisfied", [*ONE[:-1], checked("1.0", Problem("schema", "x"))], rule("run"), "reviewed"),
-    ("cautioned", [*ONE[:-1], checked("1.0", Problem("caution", "x"))], rule("run"), "reviewed"),
-    ("noted", [*ONE[:-1], checked("1.0", Problem("note", "x"))], rule("run"), ""),
-    ("cautioned and answered", [*ONE[:-1], checked("1.0", Problem("caution", "x"))],
-     rule("answer"), ""),
-    ("a refusal", [*begun(), *turn(1, call(0), reason="refusal"), checked("1.0")], rule("run"),
+    ("unsatisfied", [*ONE[:-1], call_checked("1.0", Problem("schema", "x"))], rule("run"),
      "reviewed"),
-    ("a word unknown", [*begun(), *turn(1, call(0), reason="other"), checked("1.0")],
+    ("cautioned", [*ONE[:-1], call_checked("1.0", Problem("caution", "x"))], rule("run"),
+     "reviewed"),
+    ("noted", [*ONE[:-1], call_checked("1.0", Problem("note", "x"))], rule("run"), ""),
+    ("cautioned and answered", [*ONE[:-1], call_checked("1.0", Problem("caution", "x"))],
+     rule("answer"), ""),
+    ("a refusal", [*start_events(), *turn(1, call(0), reason="refusal"), call_checked("1.0")],
+     rule("run"),
+     "reviewed"),
+    ("a word unknown", [*start_events(), *turn(1, call(0), reason="other"), call_checked("1.0")],
      rule("run"), "an unknown finish reason"),
     ("denied, proposed", DENIED, rule("run", proposed=True), "You denied this call before"),
     ("denied, by hand", DENIED, rule("run"), ""),
@@ -268,36 +286,46 @@ LEFT: list[tuple[str, list[Event], Rule, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("events", "one", "message"), [n[1:] for n in LEFT], ids=[n[0] for n in LEFT]
+    ("events", "item", "message"), [n[1:] for n in LEFT], ids=[n[0] for n in LEFT]
 )
-def test_where_a_rule_leaves_it_to_the_person(events: list[Event], one: Rule, message: str) -> None:
-    whole = session(*events)
-    last = whole.current_calls[-1]
-    match = obstacle(whole, whole.turns[-1], last, one)
+def test_where_a_rule_leaves_it_to_the_person(
+    events: list[Event], item: Rule, message: str
+) -> None:
+    whole_session = session(*events)
+    last = whole_session.current_calls[-1]
+    match = obstacle(whole_session, whole_session.turns[-1], last, item)
     assert (message in match) if message else not match
     # What asks never falls through to the next rule.
-    commands = next_commands(whole, (one, Rule("*", "deny", since_ms=9_000, here="s")))
+    commands = next_commands(whole_session, (item, Rule("*", "deny", since_ms=9_000, here="s")))
     assert bool(commands) == (not message)
-    seen = CallChecked(last.id, last.problems, code=last.code)
+    check = CallChecked(last.id, last.problems, code=last.code)
     proposed = session(*events[:-1])
-    assert asks(proposed, proposed.call(last.id), seen, (one,)) == match
+    assert ask_reason(proposed, proposed.call(last.id), check, (item,)) == match
 
 
 def test_a_proposed_rule_runs_nothing_that_was_denied_in_another_session() -> None:
-    whole, proposed = session(*ONE), rule("run", proposed=True)
+    whole_session, proposed = session(*ONE), rule("run", proposed=True)
     for item, message in ((proposed, "You denied this call before"), (rule("run"), "")):
-        matches = obstacle(whole, whole.turns[-1], whole.call("1.0"), item, lambda call: True)
-        assert (message in matches) if message else not matches
-        assert bool(next_commands(whole, (item,), lambda call: True)) == (not message)
-        assert next_commands(whole, (item,), lambda call: call.id != "1.0") != []
+        reason = obstacle(
+            whole_session,
+            whole_session.turns[-1],
+            whole_session.call("1.0"),
+            item,
+            lambda call: True,
+        )
+        assert (message in reason) if message else not reason
+        assert bool(next_commands(whole_session, (item,), lambda call: True)) == (not message)
+        assert next_commands(whole_session, (item,), lambda call: call.id != "1.0") != []
 
 
 def test_a_rule_that_asks_says_so() -> None:
-    whole = session(*ONE[:-1])
-    call = whole.call("1.0")
-    assert asks(whole, call, CallChecked("1.0"), ()) == ""
-    assert asks(whole, call, CallChecked("1.0"), (Rule("look", "ask"),)) == ""
-    message = asks(whole, call, CallChecked("1.0"), (Rule("*", "ask"), Rule("*", "run")))
+    whole_session = session(*ONE[:-1])
+    call = whole_session.call("1.0")
+    assert ask_reason(whole_session, call, CallChecked("1.0"), ()) == ""
+    assert ask_reason(whole_session, call, CallChecked("1.0"), (Rule("look", "ask"),)) == ""
+    message = ask_reason(
+        whole_session, call, CallChecked("1.0"), (Rule("*", "ask"), Rule("*", "run"))
+    )
     assert message == "The rule “ask every tool” asks."
 
 
@@ -323,5 +351,5 @@ def test_a_tool_of_the_settings_of_its_turn_is_what_counts() -> None:
 
 
 def obstacle_of(events: list[Event], rule: Rule) -> str:
-    whole = session(*events)
-    return obstacle(whole, whole.turns[-1], whole.current_calls[-1], rule)
+    whole_session = session(*events)
+    return obstacle(whole_session, whole_session.turns[-1], whole_session.current_calls[-1], rule)

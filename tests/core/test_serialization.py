@@ -17,7 +17,7 @@ from playground.core.events import (
     SessionStarted,
     TurnDropped,
 )
-from playground.core.serialization import misfit, with_texts
+from playground.core.serialization import type_mismatch, with_texts
 from playground.core.tools import Content, ToolResult
 from tests.factories import settings, turn_with_calls
 
@@ -43,12 +43,12 @@ for _ in range(200):
     ],
 )
 def test_what_a_field_may_not_be_is_said(event: Any, message: str) -> None:
-    assert message in misfit(type(event), event)
+    assert message in type_mismatch(type(event), event)
 
 
 def test_our_own_events_fit() -> None:
     log = turn_with_calls(("get_weather", {"city": "Paris"})).run("1.1").events
-    assert [misfit(type(logged.event), logged.event) for logged in log] == [""] * len(log)
+    assert [type_mismatch(type(logged.event), logged.event) for logged in log] == [""] * len(log)
 
 
 def test_texts_change_and_words_of_our_own_do_not() -> None:
@@ -65,8 +65,8 @@ def test_texts_change_and_words_of_our_own_do_not() -> None:
 
 
 def test_names_of_objects_come_with_their_texts() -> None:
-    seen: list[tuple[str, str]] = []
+    names: list[tuple[str, str]] = []
     event = ResponseStarted(200, {"set-cookie": "a=b"}, "id")
-    with_texts(ResponseStarted, event, lambda name, text: seen.append((name, text)) or text)  # type: ignore[func-returns-value]
-    assert ("set-cookie", "a=b") in seen
-    assert ("request_id", "id") in seen
+    with_texts(ResponseStarted, event, lambda name, text: names.append((name, text)) or text)  # type: ignore[func-returns-value]
+    assert ("set-cookie", "a=b") in names
+    assert ("request_id", "id") in names

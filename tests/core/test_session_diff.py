@@ -10,7 +10,7 @@ import pytest
 
 from playground.core import session_diff as module
 from playground.core.events import Logged, PromptAdded, RequestSent, SessionForked
-from playground.core.reducer import cut, fold
+from playground.core.reducer import fold, fork_prefix
 from playground.core.session_diff import (
     Alignment,
     Counts,
@@ -18,11 +18,11 @@ from playground.core.session_diff import (
     DiffTurn,
     Side,
     align,
-    best,
-    in_common,
+    best_pairs,
+    common_count,
     side,
 )
-from tests.core.sides import Turns, logged, sided
+from tests.core.sides import Turns, round_log, sided
 from tests.factories import Log
 from tests.tables import rest_slow
 
@@ -84,8 +84,8 @@ def holds(alignment: Alignment) -> None:
 
 
 def test_prompts_are_paired_before_turns() -> None:
-    left = logged("b", prompt="Two", log=logged([A], "a", prompt="One")).session()
-    right = logged("b", prompt="Two").session("t")
+    left = round_log("b", prompt="Two", log=round_log([A], "a", prompt="One")).session()
+    right = round_log("b", prompt="Two").session("t")
     alignment = align(side(left), side(right))
     assert alignment.counts == Counts(missing=1, missing_turns=2, missing_prompts=1)
     (pair,) = [row for row in alignment.rows if isinstance(row.left, DiffPrompt) and row.right]
@@ -93,12 +93,12 @@ def test_prompts_are_paired_before_turns() -> None:
 
 
 def test_how_a_turn_ended_and_was_asked() -> None:
-    def one(reason: str, **sent: object) -> Side:
+    def ended_side(reason: str, **sent: object) -> Side:
         return side(
             Log().start().prompt().request(**sent).part(0, "text", "x").end(reason).session()
         )
 
-    alignment = align(one("stop"), one("length", model="other-1"))
+    alignment = align(ended_side("stop"), ended_side("length", model="other-1"))
     row = alignment.rows[-1]
     assert (row.ways, row.settings, alignment.counts) == (("end",), ("model",), Counts(ends=1))
 
@@ -122,10 +122,10 @@ def test_any_two(seed: int) -> None:
     chance = random.Random(seed)
     item, other = (
         side(
-            logged(
+            round_log(
                 *random_turns(chance),
                 prompt="B",
-                log=logged(*random_turns(chance), "z", prompt="A"),
+                log=round_log(*random_turns(chance), "z", prompt="A"),
             ).session(name)
         )
         for name in ("one", "other")
@@ -138,11 +138,11 @@ def test_any_two(seed: int) -> None:
 
 def forked(parent: Log, seq: int, name: str, *, other_text: str = "") -> Log:
     """The log of a fork; with `other_text` what it says it took over is not the parent's."""
-    result = cut(parent.events, "parent", seq)
+    result = fork_prefix(parent.events, "parent", seq)
     events = [event for event in parent.events if event.seq <= result.seq]
     turns = sum(isinstance(event.event, RequestSent) for event in events)
     log = Log(events, events[-1].at_ms, turns=turns)
-    log.add(result.forked())
+    log.add(result.fork_event())
     if other_text:
         place = next(at for at, logged in enumerate(events) if logged.seq == 2)
         events[place] = replace(events[place], event=PromptAdded(other_text))
@@ -150,20 +150,22 @@ def forked(parent: Log, seq: int, name: str, *, other_text: str = "") -> Log:
 
 
 def test_what_a_fork_took_over_is_in_common() -> None:
-    parent = logged("b", prompt="Two", log=logged([A], "a", prompt="One"))
+    parent = round_log("b", prompt="Two", log=round_log([A], "a", prompt="One"))
     ours = side(parent.session("parent"))
     at = next(item.seq for item in ours.items if isinstance(item, DiffPrompt) and item.number == 2)
-    child = side(logged("c", prompt="Else", log=forked(parent, at - 1, "child")).session("child"))
-    assert in_common(ours, child) == in_common(child, ours) == 3
+    child = side(
+        round_log("c", prompt="Else", log=forked(parent, at - 1, "child")).session("child")
+    )
+    assert common_count(ours, child) == common_count(child, ours) == 3
     alignment = align(ours, child)
     assert (alignment.common, alignment.counts) == (3, Counts(prompts=1, texts=1))
     assert align(ours, child, 1).common == 1
-    sibling = side(logged("d", prompt="X", log=forked(parent, at - 1, "b")).session("sibling"))
-    assert in_common(child, sibling) == 3
+    sibling = side(round_log("d", prompt="X", log=forked(parent, at - 1, "b")).session("sibling"))
+    assert common_count(child, sibling) == 3
     grandchild = Log(list(child_events(parent, at)), parent.now_ms, turns=2)
     grandchild.add(SessionForked("child", grandchild.events[-1].seq))
-    assert in_common(side(grandchild.session("grandchild")), sibling) == 3
-    assert in_common(ours, sided([A], "a")) == 0
+    assert common_count(side(grandchild.session("grandchild")), sibling) == 3
+    assert common_count(ours, sided([A], "a")) == 0
 
 
 def child_events(parent: Log, at: int) -> Sequence[Logged]:
@@ -171,7 +173,7 @@ def child_events(parent: Log, at: int) -> Sequence[Logged]:
 
 
 def test_a_fork_that_lies_about_its_beginning_has_nothing_in_common() -> None:
-    parent = logged([A], "a", prompt="One")
+    parent = round_log([A], "a", prompt="One")
     liar = forked(parent, parent.events[-1].seq, "liar", other_text="Another prompt.")
     alignment = align(side(parent.session("parent")), side(fold("liar", liar.events)))
     assert (alignment.common, alignment.counts) == (0, Counts(prompts=1))
@@ -189,12 +191,12 @@ def test_long_sessions_cost_what_is_in_them(shape: str, monkeypatch: pytest.Monk
     weighed = 0
     score = module._turn_score
 
-    def counted(item: object, two: object) -> int:
+    def count_scores(item: object, two: object) -> int:
         nonlocal weighed
         weighed += 1
         return score(item, two)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_turn_score", counted)
+    monkeypatch.setattr(module, "_turn_score", count_scores)
     alignment = align(left, right)
     assert weighed <= 3 * module.CELLS
     holds(alignment)
@@ -208,6 +210,6 @@ def test_long_sessions_cost_what_is_in_them(shape: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (1, 3000), (3000, 1), (40, 2000)])
 def test_lists_of_very_different_lengths_are_paired_in_order(n: int, m: int) -> None:
-    pairs = best(n, m, lambda i, j: 1)
+    pairs = best_pairs(n, m, lambda i, j: 1)
     assert len(pairs) == min(n, m)
     assert pairs == sorted(pairs)

@@ -9,7 +9,7 @@ import pytest
 from playground.core.events import CallDecided, CallEnded, CallStarted, Event
 from playground.core.session import session_data
 from playground.core.tools import text_result
-from tests.playbook import begun, call, checked, ran, run, session, turn
+from tests.playbook import call, call_checked, run, run_call, session, start_events, turn
 
 STAGED = CallDecided("1.0", "run", digest="digest", fault="cut_json")
 RULED = CallDecided("1.0", "answer", "rule", "answer all", "digest", text="x")
@@ -24,7 +24,7 @@ def text(result: Any) -> Any:
     [
         ([], "waiting", None, "", None, None),
         ([RULED, CallEnded("1.0", text_result("x"))], "done", "answer all", "", "x", None),
-        ([run("1.0"), *ran("1.0")], "done", "person", "", "ok", None),
+        ([run("1.0"), *run_call("1.0")], "done", "person", "", "ok", None),
         (
             [
                 *(STAGED, CallStarted("1.0", 1)),
@@ -38,7 +38,7 @@ def text(result: Any) -> Any:
 def test_a_call_as_a_script_reads_it(
     events: list[Event], status: str, by: str | None, fault: str, result: Any, real: Any
 ) -> None:
-    item = session(*begun(), *turn(1, call(0)), checked("1.0"), *events)
+    item = session(*start_events(), *turn(1, call(0)), call_checked("1.0"), *events)
     (output,) = session_data(item, "A title")["calls"]
     assert (output["status"], output["decided_by"], output["fault"]) == (status, by, fault)
     assert (text(output["result"]), text(output["real"])) == (result, real)
@@ -47,6 +47,6 @@ def test_a_call_as_a_script_reads_it(
 
 
 def test_arguments_that_are_no_json_are_told_as_they_came() -> None:
-    item = session(*begun(), *turn(1, call(0, arguments='{"a')))
+    item = session(*start_events(), *turn(1, call(0, arguments='{"a')))
     (output,) = session_data(item)["calls"]
     assert (output["arguments"], output["arguments_raw"]) == (None, '{"a')

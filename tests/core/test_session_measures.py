@@ -20,7 +20,7 @@ from playground.core.events import (
 )
 from playground.core.session_diff import DiffTurn, Measure, side, total
 from playground.core.tools import text_result
-from tests.core.sides import logged, sided
+from tests.core.sides import round_log, sided
 from tests.factories import Log
 
 USAGES: Sequence[tuple[str, Usage, tuple[int, int, int]]] = (
@@ -95,7 +95,7 @@ def test_edited_and_denied_calls_say_so() -> None:
 
 
 def test_nobody_changes_it_any_more() -> None:
-    log = logged("a")
+    log = round_log("a")
     session = log.session()
     item = side(session)
     before = item.items
@@ -104,7 +104,7 @@ def test_nobody_changes_it_any_more() -> None:
 
 
 def test_lineage_goes_back_to_the_first() -> None:
-    log = logged("a")
+    log = round_log("a")
     log.add(SessionForked("grandparent", 7)).add(SessionForked("parent", 9))
     assert side(log.session("me")).lineage == (
         ("me", log.events[-1].seq),

@@ -15,18 +15,18 @@ from playground.core.faults import (
     FAULTS,
     LARGE,
     Scene,
-    cut,
+    change_leaf_types,
+    change_types,
     failure,
     order,
     rows,
     scene,
-    staged,
-    turned,
-    wrong,
+    stage_result,
+    truncate_text,
 )
 from playground.core.rules import Rule
 from playground.core.tools import ANSWERED_BY, Content, Tool, ToolResult, text_result
-from tests.playbook import begun, call, checked, session, turn
+from tests.playbook import call, call_checked, session, start_events, turn
 
 IMAGE = Content("image", media_type="image/png", data="iVBORw0KGgo=")
 SUNNY = '{"city": "Paris", "temperature": 18, "tags": ["warm"], "wind": {"speed": 3.5}}'
@@ -52,11 +52,11 @@ def is_json(text: str) -> bool:
 @settings(derandomize=True)
 @given(JSON.map(json.dumps) | st.text(max_size=30))
 def test_cut_json_is_none_whatever_it_was(text: str) -> None:
-    assert not is_json(cut(text))
+    assert not is_json(truncate_text(text))
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected"),
     [
         (SUNNY, SUNNY[: SUNNY.index('"tags"') + 3]),
         ("391", '{"result": 3'),
@@ -69,15 +69,17 @@ def test_cut_json_is_none_whatever_it_was(text: str) -> None:
         ("", '{"res'),
     ],
 )
-def test_where_it_is_cut(text: str, left: str) -> None:
-    assert cut(text) == left
+def test_where_it_is_cut(text: str, expected: str) -> None:
+    assert truncate_text(text) == expected
 
 
 @settings(derandomize=True)
 @given(JSON)
 def test_every_leaf_is_of_another_type(value: Any) -> None:
-    assert same_types(value, turned(value, 0)) == []
-    assert json.loads(wrong(json.dumps(value))) == json.loads(json.dumps(turned(value, 0)))
+    assert same_types(value, change_leaf_types(value, 0)) == []
+    assert json.loads(change_types(json.dumps(value))) == json.loads(
+        json.dumps(change_leaf_types(value, 0))
+    )
 
 
 def same_types(before: Any, after: Any) -> list[Any]:
@@ -108,7 +110,7 @@ def same_types(before: Any, after: Any) -> list[Any]:
     ],
 )
 def test_how_types_turn(text: str, result: Any) -> None:
-    assert json.loads(wrong(text)) == result
+    assert json.loads(change_types(text)) == result
 
 
 def test_a_wrong_type_is_wrong_for_the_schema_too() -> None:
@@ -117,18 +119,20 @@ def test_a_wrong_type_is_wrong_for_the_schema_too() -> None:
     def an_object(text: str) -> bool:
         return isinstance(json.loads(text), dict)
 
-    assert json.loads(wrong(SUNNY, an_object)) == list(json.loads(SUNNY).values())
-    assert json.loads(wrong(SUNNY, lambda _: True)) == turned(json.loads(SUNNY), 0)
+    assert json.loads(change_types(SUNNY, an_object)) == list(json.loads(SUNNY).values())
+    assert json.loads(change_types(SUNNY, lambda _: True)) == change_leaf_types(
+        json.loads(SUNNY), 0
+    )
 
 
 def test_a_deep_value_is_turned_as_deep_as_it_is_looked_at() -> None:
     deep: Any = "leaf"
     for _ in range(300):
         deep = [deep, 1]
-    assert json.dumps(turned(deep, 0)).count('"1"]') == 50
+    assert json.dumps(change_leaf_types(deep, 0)).count('"1"]') == 50
 
 
-@pytest.mark.parametrize("one", FAULTS, ids=lambda item: item.name)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda item: item.name)
 @pytest.mark.parametrize(
     "real",
     [
@@ -142,34 +146,34 @@ def test_a_deep_value_is_turned_as_deep_as_it_is_looked_at() -> None:
     ],
     ids=["json", "text", "empty", "image", "both", "error", "full"],
 )
-def test_every_fault_of_every_result(one: Any, real: ToolResult) -> None:
+def test_every_fault_of_every_result(fault: Any, real: ToolResult) -> None:
     """Marked, never the real thing but for the slow one, the same again, and within the limit."""
-    given = real if one.runs else None
-    result = staged(one.name, SCENE, given, most=4_000)
+    real_result = real if fault.runs else None
+    result = stage_result(fault.name, SCENE, real_result, most=4_000)
     assert result.staged
-    assert result == staged(one.name, SCENE, given, most=4_000)
+    assert result == stage_result(fault.name, SCENE, real_result, most=4_000)
     assert (result.content == real.content) == (
-        one.name == "slow" or (result.content, real.content) == ((), ())
+        fault.name == "slow" or (result.content, real.content) == ((), ())
     )
     assert len(result.text.encode()) <= 4_000
-    if one.runs:
+    if fault.runs:
         assert result.is_error == real.is_error
-    if one.name == "injection":
+    if fault.name == "injection":
         assert order(SCENE) in result.text
-    if one.name == "cut_json":
+    if fault.name == "cut_json":
         assert result.text
         assert not is_json(result.text)
 
 
 def test_what_stands_in_for_a_tool() -> None:
-    timeout = staged("timeout", SCENE)
+    timeout = stage_result("timeout", SCENE)
     assert (timeout.kind, timeout.text) == (
         "timeout",
         "The tool was stopped after 12 s, its limit.",
     )
-    assert staged("error", SCENE).kind == "failed"
-    assert staged("empty", SCENE).content == ()
-    assert staged("stale", SCENE).text == "old"
+    assert stage_result("error", SCENE).kind == "failed"
+    assert stage_result("empty", SCENE).content == ()
+    assert stage_result("stale", SCENE).text == "old"
     assert LARGE * 0.99 < len(rows()) <= LARGE
     assert len(json.loads(rows())) > 500
     messages = {failure(Tool("x", answered_by=kind)) for kind in ANSWERED_BY} | {failure(None)}
@@ -179,7 +183,7 @@ def test_what_stands_in_for_a_tool() -> None:
 def test_the_order_names_a_tool_that_does_something() -> None:
     look, send = Tool("look", read_only=True), Tool("send_email")
     for tools, wanted in (((look, send), "send_email"), ((look,), "look"), ((), "")):
-        item = session(*begun(Tool("get_weather"), *tools), *turn(1, call(0)))
+        item = session(*start_events(Tool("get_weather"), *tools), *turn(1, call(0)))
         assert scene(item, item.call("1.0")).other == wanted
     assert "send_email" in order(SCENE)
     assert "system prompt" in order(Scene("x"))
@@ -187,7 +191,7 @@ def test_the_order_names_a_tool_that_does_something() -> None:
 
 def test_what_runs_nothing_ends_the_call_at_once() -> None:
     decided = CallDecided("1.0", "answer", digest="digest", fault="error")
-    item = session(*begun(), *turn(1, call(0)), checked("1.0"), decided)
+    item = session(*start_events(), *turn(1, call(0)), call_checked("1.0"), decided)
     (command,) = next_commands(item)
     assert isinstance(command.event, CallEnded)  # type: ignore[union-attr]
     assert (command.event.result.staged, command.event.real) == (True, None)  # type: ignore[union-attr]
@@ -195,7 +199,7 @@ def test_what_runs_nothing_ends_the_call_at_once() -> None:
 
 def test_a_rule_that_cannot_stage_its_fault_asks() -> None:
     rule = Rule("get_weather", "answer", fault="stale")
-    item = session(*begun(), *turn(1, call(0)), checked("1.0"))
+    item = session(*start_events(), *turn(1, call(0)), call_checked("1.0"))
     assert next_commands(item, [rule]) == []
     (command,) = next_commands(item, [Rule("get_weather", "answer", fault="empty")])
     assert command.event.fault == "empty"  # type: ignore[union-attr]

@@ -19,30 +19,30 @@ from playground.core.session import Session, snapshot
 from tests.core.test_reducer import LONG
 from tests.playbook import (
     WEATHER,
-    begun,
     call,
-    checked,
+    call_checked,
     failed,
-    logged,
+    number_events,
     opened,
     run,
     session,
     settings,
+    start_events,
     turn,
 )
 
-ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
+ONE = [*start_events(), *turn(1, call(0)), call_checked("1.0")]
 
 STATES: list[tuple[str, list[Event], str]] = [
     ("new", [SessionStarted(settings())], "idle"),
-    ("prompted", begun(), "running"),
-    ("open", [*begun(), *opened(1)], "running"),
-    ("answered", [*begun(), *turn(1)], "idle"),
+    ("prompted", start_events(), "running"),
+    ("open", [*start_events(), *opened(1)], "running"),
+    ("answered", [*start_events(), *turn(1)], "idle"),
     ("waiting", ONE, "waiting"),
     ("runs", [*ONE, run("1.0"), CallStarted("1.0", 1)], "running"),
     ("crashed", [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")], "waiting"),
-    ("failed", [*begun(), *failed(1, failure="http")], "failed"),
-    ("cut", [*begun(), *failed(1, call(0))], "interrupted"),
+    ("failed", [*start_events(), *failed(1, failure="http")], "failed"),
+    ("cut", [*start_events(), *failed(1, call(0))], "interrupted"),
     ("stopped while waiting", [*ONE, RunStopped()], "interrupted"),
     ("prompt after stop", [*ONE, RunStopped(), PromptAdded("x")], "running"),
 ]
@@ -55,22 +55,24 @@ def test_state(events: list[Event], state: str) -> None:
 
 def test_the_digest_changes_with_all_that_a_card_shows() -> None:
     base = session(*ONE)
-    seen = {digest(base, base.call("1.0"), "")}
-    other = session(*begun(), *turn(1, call(0, arguments='{"city":"Rome"}')), checked("1.0"))
-    seen.add(digest(other, other.call("1.0"), ""))
+    digests = {digest(base, base.call("1.0"), "")}
+    other = session(
+        *start_events(), *turn(1, call(0, arguments='{"city":"Rome"}')), call_checked("1.0")
+    )
+    digests.add(digest(other, other.call("1.0"), ""))
     crashed = session(*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0"))
-    seen.add(digest(crashed, crashed.call("1.0"), ""))
+    digests.add(digest(crashed, crashed.call("1.0"), ""))
     changed = session(
         SessionStarted(settings(WEATHER.__class__("get_weather", "Another."))),
         PromptAdded("hello"),
         *turn(1, call(0)),
-        checked("1.0"),
+        call_checked("1.0"),
     )
-    seen.add(digest(changed, changed.call("1.0"), ""))
-    elsewhere = fold("t", logged(*ONE))
-    seen.add(digest(elsewhere, elsewhere.call("1.0"), ""))
-    seen.add(digest(base, base.call("1.0"), "another file"))
-    assert len(seen) == 6
+    digests.add(digest(changed, changed.call("1.0"), ""))
+    elsewhere = fold("t", number_events(*ONE))
+    digests.add(digest(elsewhere, elsewhere.call("1.0"), ""))
+    digests.add(digest(base, base.call("1.0"), "another file"))
+    assert len(digests) == 6
 
 
 @pytest.mark.parametrize(
@@ -84,14 +86,14 @@ def test_the_digest_changes_with_all_that_a_card_shows() -> None:
     ],
 )
 def test_what_waits_behind_a_person_does_not_run(decided: list[Event], state: str) -> None:
-    events = [*begun(), *turn(1, call(0), call(1), call(2, "look"))]
-    events += [checked("1.0"), checked("1.1"), checked("1.2", parallel_safe=True)]
+    events = [*start_events(), *turn(1, call(0), call(1), call(2, "look"))]
+    events += [call_checked("1.0"), call_checked("1.1"), call_checked("1.2", parallel_safe=True)]
     assert session(*events, *decided).state == state
 
 
 def test_a_snapshot_stays_as_it_is() -> None:
     """It is what the log until there folds to, whatever comes after it."""
-    log = logged(*LONG)
+    log = number_events(*LONG)
     session = Session("s")
     accepted_items = []
     for place, item in enumerate(log, 1):

@@ -78,7 +78,7 @@ def played(world: World, chance: Random, steps: int) -> World:
     """Up to `steps` things happen, some of them mishaps."""
     world.begin()
     for _ in range(steps):
-        if world.over:
+        if world.is_over:
             break
         ways = world.mishaps() if chance.random() < world.mishaps_in else world.choices()
         try:
@@ -92,12 +92,12 @@ def played(world: World, chance: Random, steps: int) -> World:
 def to_the_end(world: World, chance: Random) -> None:
     """Nothing goes wrong any more, and a user decides what waits: it ends."""
     for _ in range(600):
-        if world.over:
+        if world.is_over:
             break
         ways = world.choices()
         assert ways, f"It hangs: {world.session.state}"
         chance.choice(ways)()
-    assert world.over
+    assert world.is_over
     items = world.session.items
     last = max(n for n, item in enumerate(items) if isinstance(item, Prompt))
     for turn in items[last:]:  # what a prompt after Stop left behind was said so

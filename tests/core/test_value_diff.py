@@ -42,9 +42,9 @@ values = st.recursive(
 
 @pytest.mark.parametrize(("old", "new", "wanted"), KINDS)
 def test_each_kind(old: Any, new: Any, wanted: Sequence[tuple[str, str, str, str]]) -> None:
-    matches = json_changes(json.dumps(old), json.dumps(new))
-    assert matches is not None
-    assert [(item.pointer, item.how, item.old, item.new) for item in matches] == list(wanted)
+    changes = json_changes(json.dumps(old), json.dumps(new))
+    assert changes is not None
+    assert [(item.pointer, item.how, item.old, item.new) for item in changes] == list(wanted)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_each_kind(old: Any, new: Any, wanted: Sequence[tuple[str, str, str, str
     ],
 )
 def test_numbers_are_compared_to_the_last_digit(old: str, new: str, count: int) -> None:
-    matches = json_changes(f'{{"a": {old}}}', f'{{"a": {new}}}')
-    assert matches is not None
-    assert len(matches) == count
+    changes = json_changes(f'{{"a": {old}}}', f'{{"a": {new}}}')
+    assert changes is not None
+    assert len(changes) == count
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_types_are_told_in_words() -> None:
 @settings(derandomize=True, deadline=None)
 @given(values, values)
 def test_the_changes_lead_from_one_to_the_other(old: Any, new: Any) -> None:
-    matches = json_changes(json.dumps(old), json.dumps(new))
-    assert matches is not None
-    assert applied(old, matches) == json.dumps(new, sort_keys=True)
+    changes = json_changes(json.dumps(old), json.dumps(new))
+    assert changes is not None
+    assert applied(old, changes) == json.dumps(new, sort_keys=True)
     back = json_changes(json.dumps(new), json.dumps(old))
     assert back is not None
-    assert len(back) == len(matches)
+    assert len(back) == len(changes)
 
 
 def applied(value: Any, changes: Sequence[JsonChange]) -> str:
@@ -127,7 +127,7 @@ def place(root: Any, pointer: str) -> tuple[Any, Any]:
 def test_a_megabyte_is_one_walk() -> None:
     old = [{"n": number} for number in range(20_000)]
     new = [*old[:10_000], {"n": "x"}, *old[10_001:]]
-    matches = json_changes(json.dumps({"a": old}), json.dumps({"a": new}))
-    assert matches == (JsonChange("/a/10000/n", "type", "10000", '"x"', ("number", "text")),)
+    changes = json_changes(json.dumps({"a": old}), json.dumps({"a": new}))
+    assert changes == (JsonChange("/a/10000/n", "type", "10000", '"x"', ("number", "text")),)
     (gone,) = json_changes(json.dumps(old), json.dumps(old[:10] + old[11:])) or ()
     assert (gone.pointer, gone.how) == ("/10", "removed")

@@ -82,13 +82,13 @@ def test_long_texts_are_told_whole(
     old: str, new: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
-    way = value_diff._way
+    way = value_diff._edit_path
 
-    def counted(before: Sequence[str], after: Sequence[str]) -> Any:
+    def count_texts(before: Sequence[str], after: Sequence[str]) -> Any:
         looked.append(len(before) + len(after))
         return way(before, after)
 
-    monkeypatch.setattr(value_diff, "_way", counted)
+    monkeypatch.setattr(value_diff, "_edit_path", count_texts)
     text_pieces = text_changes(old, new)
     assert sides(text_pieces) == (old, new)
     assert len(text_pieces) <= most
@@ -99,7 +99,7 @@ def test_the_way_has_an_end() -> None:
     def many(letter: str) -> list[str]:
         return list(numbered(letter))
 
-    assert value_diff._way(many("a"), many("b")) is None
+    assert value_diff._edit_path(many("a"), many("b")) is None
 
 
 def numbered(letter: str) -> Iterator[str]:

@@ -52,7 +52,7 @@ class Boundary:
         return [exchange.answer for exchange in self.exchanges if exchange.request == request]
 
     async def wrongly_kept(
-        self, engine: Engine, session_id: str, *, whole: bool = True, seen: bool = True
+        self, engine: Engine, session_id: str, *, is_complete: bool = True, seen: bool = True
     ) -> list[str]:
         """What is wrong with the recordings of a session that have ended, a sentence each: their
         bytes against those sent, their hash, and what the decoder makes of them once more.
@@ -60,11 +60,11 @@ class Boundary:
         `whole` False is for an answer of which we keep the beginning; `seen` False for one that
         was written or packed behind the application's back.
         """
-        async with engine.sessions.holding(session_id):
+        async with engine.sessions.lock_session(session_id):
             log = await engine.log.events(session_id)
             chunks = await engine.log.chunks(session_id)
             closed = await engine.log.recordings(session_id)
-        wrong = [
+        failures = [
             difference.line
             for difference in check_session(session_id, log, chunks, closed).differences
         ]
@@ -72,15 +72,15 @@ class Boundary:
         for number, end in closed.items():
             data = b"".join(chunk.data for chunk in chunks if chunk.recording == number)
             if end.sha256 != hashlib.sha256(data).hexdigest():
-                wrong.append(f"the hash of recording {number} is not that of its bytes")
+                failures.append(f"the hash of recording {number} is not that of its bytes")
             if not seen:
                 continue
             answers = [_starred(o, end.masked) for o in self.answers(sent[number].body.encode())]
-            stored = any(o == data or (not whole and o.startswith(data)) for o in answers)
+            stored = any(o == data or (not is_complete and o.startswith(data)) for o in answers)
             if not stored:
                 sizes = [len(answer) for answer in answers]
-                wrong.append(f"recording {number} has {len(data)} bytes; sent were {sizes}")
-        return wrong
+                failures.append(f"recording {number} has {len(data)} bytes; sent were {sizes}")
+        return failures
 
 
 def _starred(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:

@@ -62,7 +62,7 @@ async def test_what_is_refused_makes_none(
 
 async def test_forks_at_a_prompt_have_the_settings_of_then(engine: Engine) -> None:
     parent = await run_prompt(engine, "Hello.")
-    async with engine.sessions.holding(parent.id) as live:
+    async with engine.sessions.lock_session(parent.id) as live:
         changed = await settings_from(engine, {"system": "Shout."}, live.session.settings)
         await engine.sessions.append(live, [SettingsChanged(changed)])
         assert settings_at(live.session, ForkPlace()).system == "Shout."

@@ -64,10 +64,10 @@ async def test_decisions_that_come_together_are_written_together(
     monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     engine = await start_engine(scenario=many(250))
-    session_id, asked = await asked_of(engine, 250)
+    session_id, decision_rows = await asked_of(engine, 250)
     writes = Writes(engine, CallDecided, monkeypatch)
     with anyio.fail_after(40):
-        await asyncio.gather(*(engine.runner.decide(session_id, *row) for row in asked))
+        await asyncio.gather(*(engine.runner.decide(session_id, *row) for row in decision_rows))
     assert (await wait_while_running(engine, session_id)).state == "idle"
     assert sum(writes.had) == 250
     assert len(writes.had) <= 2 + 250 // decisions.CHECKS_TOGETHER
@@ -93,9 +93,11 @@ async def test_stop_waits_for_one_batch_of_decisions_at_most(
     monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     engine = await start_engine(scenario=many(400))
-    session_id, asked = await asked_of(engine, 400)
+    session_id, decision_rows = await asked_of(engine, 400)
     writes = Writes(engine, CallDecided, monkeypatch)
-    deciding = [asyncio.create_task(engine.runner.decide(session_id, *row)) for row in asked]
+    deciding = [
+        asyncio.create_task(engine.runner.decide(session_id, *row)) for row in decision_rows
+    ]
     with anyio.fail_after(40):
         await writes.bell.wait()
         await engine.runner.stop(session_id)
@@ -138,9 +140,9 @@ async def test_what_cannot_follow_takes_nothing_else_with_it() -> None:
         return [None] * len(items)
 
     together = GroupedWrites(write, 10)
-    asked = [together.write("s", word) for word in ("a", "bad", "b")]
+    writes = [together.write("s", word) for word in ("a", "bad", "b")]
     with anyio.fail_after(20):
-        base_exceptions = await asyncio.gather(*asked, return_exceptions=True)
+        base_exceptions = await asyncio.gather(*writes, return_exceptions=True)
     assert written == ["a", "b"]
     assert [type(base_exception) for base_exception in base_exceptions] == [
         type(None),

@@ -58,9 +58,9 @@ async def test_calls_beyond_the_limit_are_counted_and_go_nowhere(
     assert [call.status for call in session.turns[0].calls] == ["done"] * 3
     assert len(events_of(log, CallChecked)) == len(events_of(log, CallEnded)) == 3
     assert sum(item.part_kind == "call" for item in events_of(log, PartStarted)) == 3
-    (output,) = [item for item in events_of(log, Warned) if item.code == "calls_left_out"]
-    assert output.meta == {"count": 4, "most": 3}
-    assert output.message.startswith("This answer made 4 calls more than the limit of 3")
+    (warning,) = [item for item in events_of(log, Warned) if item.code == "calls_left_out"]
+    assert warning.meta == {"count": 4, "most": 3}
+    assert warning.message.startswith("This answer made 4 calls more than the limit of 3")
     sent = session.turns[1].request.body
     assert sent.count("noted") == 3
     stored_data = b"".join(chunk.data for chunk in await engine.log.chunks(session.id, 1))

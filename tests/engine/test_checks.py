@@ -22,7 +22,7 @@ from playground.core.tools import Tool, ToolResult, text_result
 from playground.engine.decisions import CHECKS_TOGETHER, DecisionRequest
 from playground.engine.engine import Engine
 from playground.engine.sessions import LiveSession
-from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.executor import CallCheck, Invocation, ReportProgress
 from playground.executors.mcp import executor as mcp_module
 from playground.simulator.scenario import Scenario, scenario
 from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine
@@ -45,7 +45,7 @@ class Held:
         self.begun = 0
         self.bell = asyncio.Event()
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         if not session:  # a rule is bound to what answers; no call is looked at
             return CallCheck(self.code)
         self.begun += 1
@@ -53,24 +53,24 @@ class Held:
         await self.go.wait()
         return CallCheck(self.code)
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         return text_result("ran")
 
-    async def asked(self, times: int) -> None:
+    async def wait_for_checks(self, times: int) -> None:
         with anyio.fail_after(20):
             while self.begun < times:
                 self.bell.clear()
                 await self.bell.wait()
 
 
-def held(engine: Engine) -> Held:
-    held = Held()
-    engine.executors.by_kind = {**engine.executors.by_kind, "mcp": held}
-    return held
+def hold_checks(engine: Engine) -> Held:
+    gate = Held()
+    engine.executors.by_kind = {**engine.executors.by_kind, "mcp": gate}
+    return gate
 
 
 async def state(engine: Engine, session_id: str) -> str:
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         return live.session.state
 
 
@@ -97,10 +97,10 @@ async def test_a_server_that_hangs_takes_neither_the_page_nor_stop(
 
 
 async def test_the_calls_of_a_turn_are_checked_side_by_side_and_each_once(engine: Engine) -> None:
-    item = held(engine)
+    item = hold_checks(engine)
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, FOUR)
-    await item.asked(4)
+    await item.wait_for_checks(4)
     with anyio.fail_after(20):
         await engine.runner.advance(session_id)
     item.go.set()
@@ -127,7 +127,7 @@ class Counted:
     bell: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
+def count_checks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
     counted = Counted()
     append, commands = engine.sessions.append, engine.policy.commands
 
@@ -137,12 +137,12 @@ def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
             counted.bell.set()
         return await append(live, events, **more)
 
-    async def asked(session: Session, checking: int) -> list[Command]:
+    async def count_commands(session: Session, checking: int) -> list[Command]:
         counted.asked += 1
         return await commands(session, checking)
 
     monkeypatch.setattr(engine.sessions, "append", appended)
-    monkeypatch.setattr(engine.policy, "commands", asked)
+    monkeypatch.setattr(engine.policy, "commands", count_commands)
     return counted
 
 
@@ -150,16 +150,16 @@ async def test_the_checks_of_an_answer_are_few_batches_and_few_walks(
     monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     engine = await start_engine(scenario=many(250))
-    item = held(engine)
+    item = hold_checks(engine)
     item.go.set()
-    matches = counted(engine, monkeypatch)
+    counts = count_checks(engine, monkeypatch)
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, "go")
     session = await wait_while_running(engine, session_id)
     assert {call.status for call in session.current_calls} == {"waiting"}
-    assert sum(matches.saved) == 250
-    assert len(matches.saved) <= 2 + 250 // CHECKS_TOGETHER
-    assert matches.asked <= 10  # each of them walks over all calls
+    assert sum(counts.saved) == 250
+    assert len(counts.saved) <= 2 + 250 // CHECKS_TOGETHER
+    assert counts.asked <= 10  # each of them walks over all calls
 
 
 async def test_calls_that_a_rule_runs_are_few_walks(
@@ -168,14 +168,14 @@ async def test_calls_that_a_rule_runs_are_few_walks(
     """Those that end together are one walk, and not one each."""
     tool = replace(TOOL, answered_by="mock", config={"result": "so"}, parallel_safe=True)
     engine = await start_engine(scenario=many(250))
-    matches = counted(engine, monkeypatch)
+    counts = count_checks(engine, monkeypatch)
     session_id = await create_session(
         engine, [tool], rules=ALLOW_ALL, max_calls_per_turn=250, max_parallel=16
     )
     await engine.runner.prompt(session_id, "go")
     session = await wait_while_running(engine, session_id)
     assert {call.status for call in session.calls()} == {"done"}
-    assert matches.asked <= 125
+    assert counts.asked <= 125
 
 
 @pytest.mark.slow
@@ -184,16 +184,16 @@ async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
     monkeypatch: pytest.MonkeyPatch, ending: str, start_engine: StartEngine
 ) -> None:
     engine = await start_engine(scenario=many(400))
-    item = held(engine)
-    matches = counted(engine, monkeypatch)
+    item = hold_checks(engine)
+    counts = count_checks(engine, monkeypatch)
     session_id = await create_session(engine, [TOOL], max_calls_per_answer=400)
     await engine.runner.prompt(session_id, "go")
-    await item.asked(400)
+    await item.wait_for_checks(400)
     item.go.set()
     with anyio.fail_after(20):
-        await matches.bell.wait()
+        await counts.bell.wait()
         await (engine.runner.stop(session_id) if ending == "stop" else engine.runner.close())
-    assert sum(matches.saved) <= 2 * CHECKS_TOGETHER
+    assert sum(counts.saved) <= 2 * CHECKS_TOGETHER
 
 
 @pytest.mark.slow
@@ -202,9 +202,9 @@ async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
     turn, begun_in = 0, list[int]()
 
     class Noting(Held):
-        async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+        async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
             begun_in.append(turn)
-            return await super().checked(session, tool, arguments)
+            return await super().check_before_run(session, tool, arguments)
 
     async def others() -> None:
         nonlocal turn
@@ -218,7 +218,7 @@ async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
         session_id = await create_session(engine, [TOOL], max_calls_per_answer=400)
         await engine.runner.prompt(session_id, "go")
         watching = asyncio.create_task(others())
-        await noting.asked(400)
+        await noting.wait_for_checks(400)
         watching.cancel()
         noting.go.set()
         await wait_while_running(engine, session_id)
@@ -226,10 +226,10 @@ async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
 
 
 async def test_what_was_stopped_is_checked_when_the_run_goes_on(engine: Engine) -> None:
-    item = held(engine)
+    item = hold_checks(engine)
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, "Use note")
-    await item.asked(1)
+    await item.wait_for_checks(1)
     with anyio.fail_after(20):
         await engine.runner.stop(session_id)
     item.go.set()
@@ -239,7 +239,7 @@ async def test_what_was_stopped_is_checked_when_the_run_goes_on(engine: Engine) 
 
 
 async def test_a_decision_that_waits_for_a_server_holds_nobody_up(engine: Engine) -> None:
-    item = held(engine)
+    item = hold_checks(engine)
     item.go.set()
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, "Use note")
@@ -247,7 +247,7 @@ async def test_a_decision_that_waits_for_a_server_holds_nobody_up(engine: Engine
     item.go.clear()
     run = DecisionRequest("run", call.digest)
     deciding = asyncio.create_task(engine.runner.decide(session_id, call.id, run))
-    await item.asked(2)
+    await item.wait_for_checks(2)
     with anyio.fail_after(20):
         assert await state(engine, session_id) == "waiting"
         await engine.runner.stop(session_id)
@@ -258,7 +258,7 @@ async def test_a_decision_that_waits_for_a_server_holds_nobody_up(engine: Engine
 
 
 async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(engine: Engine) -> None:
-    item = held(engine)
+    item = hold_checks(engine)
     item.go.set()
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, "Use note")
@@ -273,7 +273,7 @@ async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(engine: E
     deciding = [
         asyncio.create_task(engine.runner.decide(session_id, call.id, run)) for _ in range(5)
     ]
-    await item.asked(7)
+    await item.wait_for_checks(7)
     item.go.set()
     with anyio.fail_after(20):
         base_exceptions = await asyncio.gather(*deciding, return_exceptions=True)
@@ -285,19 +285,19 @@ async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(engine: E
 
 
 async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> None:
-    seen: list[str] = []
+    states: list[str] = []
     async with run_engine(tmp_path) as engine:
-        item = held(engine)
+        item = hold_checks(engine)
         session_id = await create_session(engine, [TOOL], rules=ALLOW_ALL)
 
         async def watch() -> None:
             """Is in line for the lock all the time, so that it has it after everybody."""
             while True:
-                seen.append(await state(engine, session_id))
+                states.append(await state(engine, session_id))
                 await anyio.lowlevel.checkpoint()
 
         await engine.runner.prompt(session_id, "Use note")
-        await item.asked(1)
+        await item.wait_for_checks(1)
         watching = asyncio.create_task(watch())
         item.go.set()
         with anyio.fail_after(20):
@@ -305,12 +305,12 @@ async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> No
         watching.cancel()
         await asyncio.wait([watching])
         assert (await wait_while_running(engine, session_id)).state == "idle"
-    assert set(seen) == {"running"}
+    assert set(states) == {"running"}
 
 
 async def test_a_check_that_breaks_waits_for_a_person(start_engine: StartEngine) -> None:
     class Broken(Held):
-        async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+        async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
             if not session:
                 return CallCheck(self.code)
             raise RuntimeError("a bug")

@@ -11,14 +11,14 @@ from playground.core.tools import Content
 from playground.engine.decisions import DecisionRequest, decision_event, outcome
 from tests.playbook import (
     PERSON,
-    begun,
     call,
-    checked,
+    call_checked,
     failed,
     opened,
-    ran,
     run,
+    run_call,
     session,
+    start_events,
     turn,
 )
 
@@ -48,7 +48,9 @@ def with_call(
     reason: str = "calls",
 ) -> Session:
     return session(
-        *begun(), *turn(1, call(0, name, arguments), reason=reason), checked("1.0", *problems)
+        *start_events(),
+        *turn(1, call(0, name, arguments), reason=reason),
+        call_checked("1.0", *problems),
     )
 
 
@@ -61,7 +63,7 @@ FOR_A_PERSON = with_call(name=PERSON.name, arguments="{}")
 
 
 @pytest.mark.parametrize(
-    ("one", "wished", "error"),
+    ("item", "wished", "error"),
     [
         (SOUND, wish("run"), None),
         (SOUND, wish("answer", text="sunny"), None),
@@ -91,9 +93,9 @@ FOR_A_PERSON = with_call(name=PERSON.name, arguments="{}")
         (FOR_A_PERSON, wish("answer", text="x"), None),
     ],
 )
-def test_the_table(one: Session, wished: DecisionRequest, error: type[Exception] | None) -> None:
+def test_the_table(item: Session, wished: DecisionRequest, error: type[Exception] | None) -> None:
     if error is None:
-        event = decision_event(one, "1.0", wished)
+        event = decision_event(item, "1.0", wished)
         assert (event.decision, event.arguments, event.text) == (
             wished.decision,
             wished.arguments,
@@ -101,23 +103,32 @@ def test_the_table(one: Session, wished: DecisionRequest, error: type[Exception]
         )
         return
     with pytest.raises(error) as caught:
-        decision_event(one, "1.0", wished)
+        decision_event(item, "1.0", wished)
     assert len(str(caught.value).split()) > 3
 
 
 @pytest.mark.parametrize(
-    ("one", "error"),
+    ("item", "error"),
     [
-        (session(*begun(), *turn(1, call(0)), checked("1.0"), run("1.0")), Conflict),
-        (session(*begun(), *turn(1, call(0)), checked("1.0"), run("1.0"), *ran("1.0")), Conflict),
-        (session(*begun(), *opened(1), *call(0)), Refused),
-        (session(*begun(), *failed(1, call(0))), Refused),
+        (session(*start_events(), *turn(1, call(0)), call_checked("1.0"), run("1.0")), Conflict),
+        (
+            session(
+                *start_events(),
+                *turn(1, call(0)),
+                call_checked("1.0"),
+                run("1.0"),
+                *run_call("1.0"),
+            ),
+            Conflict,
+        ),
+        (session(*start_events(), *opened(1), *call(0)), Refused),
+        (session(*start_events(), *failed(1, call(0))), Refused),
     ],
     ids=["decided", "done", "arriving", "cut"],
 )
-def test_too_late_or_too_early(one: Session, error: type[Exception]) -> None:
+def test_too_late_or_too_early(item: Session, error: type[Exception]) -> None:
     with pytest.raises(error):
-        decision_event(one, "1.0", wish("run", "digest"))
+        decision_event(item, "1.0", wish("run", "digest"))
 
 
 @pytest.mark.parametrize(("city", "anyway"), [('"Rome"', False), ("3", True)])
@@ -130,17 +141,20 @@ def test_what_was_not_shown_whole_is_not_run() -> None:
     length = len(SOUND.call("1.0").raw)
     with pytest.raises(Refused, match="Some arguments were hidden"):
         decision_event(SOUND, "1.0", DecisionRequest("run", SEEN, seen=length - 1))
-    for asked in (
+    for decision in (
         DecisionRequest("run", SEEN, seen=length),
         DecisionRequest("deny", SEEN, seen=0),
         DecisionRequest("run", SEEN, '{"city":"Rome"}', seen=0),
     ):
-        assert decision_event(SOUND, "1.0", asked).digest == SEEN
+        assert decision_event(SOUND, "1.0", decision).digest == SEEN
 
 
 def test_the_loser_is_told_what_holds() -> None:
     item = session(
-        *begun(), *turn(1, call(0)), checked("1.0"), CallDecided("1.0", "deny", by="rule")
+        *start_events(),
+        *turn(1, call(0)),
+        call_checked("1.0"),
+        CallDecided("1.0", "deny", by="rule"),
     )
     with pytest.raises(Conflict) as caught:
         decision_event(item, "1.0", wish("run", "digest"))
@@ -152,7 +166,7 @@ def test_the_loser_is_told_what_holds() -> None:
 def test_a_call_that_is_not_there() -> None:
     with pytest.raises(NotFound):
         decision_event(
-            session(*begun(), *opened(1), ResponseEnded("stop")), "7.7", wish("run", "x")
+            session(*start_events(), *opened(1), ResponseEnded("stop")), "7.7", wish("run", "x")
         )
 
 

@@ -26,7 +26,7 @@ async def opened(path: Path) -> Engine:
         (Log, "open"),
         (Library, "confirmations"),
         (Library, "profiles"),
-        (Log, "unfinished"),  # what recovery asks first
+        (Log, "unfinished_sessions"),  # what recovery asks first
         (Engine, "__init__"),
     ],
 )

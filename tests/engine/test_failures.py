@@ -54,10 +54,10 @@ ONLY_LISTED = (
 class Slept:
     """A sleep that notes how long it was to be; a `held` one does not end."""
 
-    def __init__(self, *, held: bool = False) -> None:
+    def __init__(self, *, is_held: bool = False) -> None:
         self.seconds: list[float] = []
         self.gate = asyncio.Event()
-        if not held:
+        if not is_held:
             self.gate.set()
 
     async def __call__(self, seconds: float) -> None:
@@ -94,7 +94,7 @@ FAULTS: Sequence[tuple[str, list[float], str, str]] = (
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
 async def test_each_fault_is_tried_again_as_the_table_says(tmp_path: Path, profile: str) -> None:
-    wrong = []
+    failures = []
     async with run_engine(tmp_path) as engine:
         for fault, seconds, state, words in FAULTS:
             slept = Slept()
@@ -103,13 +103,13 @@ async def test_each_fault_is_tried_again_as_the_table_says(tmp_path: Path, profi
             failure = session.turns[-1].failure
             text = failure.message if failure is not None else ""
             if (slept.seconds, session.state) != (seconds, state) or words not in text:
-                wrong.append((fault, slept.seconds, session.state, text))
+                failures.append((fault, slept.seconds, session.state, text))
             assert [turn.retries for turn in session.turns] == list(range(len(seconds) + 1))
             assert [turn.dropped for turn in session.turns[:-1]] == [True] * len(seconds)
             for turn in session.turns:
                 (message,) = json.loads(turn.request.body)["messages"]
                 assert message["role"] == "user"
-    assert wrong == []
+    assert failures == []
 
 
 async def counting(engine: Engine, fault: str = "http-500-then-ok-1") -> str:
@@ -125,10 +125,10 @@ async def log_of(engine: Engine, session_id: str, kind: type[Event]) -> list[Eve
 
 
 async def test_cancel_ends_the_wait_and_sends_nothing(start_engine: StartEngine) -> None:
-    slept = Slept(held=True)
+    slept = Slept(is_held=True)
     engine = await start_engine(waits=slept.waits)
     session_id = await counting(engine)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         assert live.session.state == "running"
         retrying = live.session.retrying
     assert retrying is not None
@@ -148,7 +148,7 @@ async def test_cancel_ends_the_wait_and_sends_nothing(start_engine: StartEngine)
 
 
 async def test_retry_now_ends_the_wait_and_sends_once(start_engine: StartEngine) -> None:
-    slept = Slept(held=True)
+    slept = Slept(is_held=True)
     engine = await start_engine(waits=slept.waits)
     session_id = await counting(engine)
     await engine.runner.retry(session_id)
@@ -159,11 +159,11 @@ async def test_retry_now_ends_the_wait_and_sends_once(start_engine: StartEngine)
 
 
 async def test_settings_changed_meanwhile_hold_for_the_retry(start_engine: StartEngine) -> None:
-    slept = Slept(held=True)
+    slept = Slept(is_held=True)
     engine = await start_engine(waits=slept.waits)
     session_id = await counting(engine)
     other = await create_session(engine, model="another")
-    async with engine.sessions.holding(other) as live:
+    async with engine.sessions.lock_session(other) as live:
         settings = live.session.settings
     assert settings is not None
     await engine.runner.settings(session_id, settings)
@@ -175,10 +175,10 @@ async def test_settings_changed_meanwhile_hold_for_the_retry(start_engine: Start
 
 
 async def test_settings_that_allow_no_more_retries_end_the_wait(start_engine: StartEngine) -> None:
-    slept = Slept(held=True)
+    slept = Slept(is_held=True)
     engine = await start_engine(waits=slept.waits)
     session_id = await counting(engine)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         settings = live.session.settings
     assert settings is not None
     for most in (1, 0):
@@ -191,7 +191,7 @@ async def test_settings_that_allow_no_more_retries_end_the_wait(start_engine: St
 
 
 async def test_of_clicks_on_one_button_one_sends(start_engine: StartEngine) -> None:
-    slept = Slept(held=True)
+    slept = Slept(is_held=True)
     engine = await start_engine(waits=slept.waits)
     session_id = await counting(engine, "http-500")
     await engine.runner.retry(session_id, 1)
@@ -207,13 +207,13 @@ async def test_of_clicks_on_one_button_one_sends(start_engine: StartEngine) -> N
 
 
 async def test_a_deleted_session_starts_and_changes_nothing(start_engine: StartEngine) -> None:
-    slept = Slept(held=True)
+    slept = Slept(is_held=True)
     engine = await start_engine(waits=slept.waits)
     session_id = await counting(engine)
     await engine.runner.delete(session_id)
     assert engine.runner.waits._tasks == {}
     slept.gate.set()
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         settings, seq = live.session.settings, live.session.seq
         assert (live.session.state, live.session.stopped) == ("failed", True)
     assert settings is not None
@@ -228,7 +228,7 @@ async def test_a_deleted_session_starts_and_changes_nothing(start_engine: StartE
         with pytest.raises(Conflict, match="Restore it"):
             await what
     await runner.advance(session_id)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         assert live.session.seq == seq
         await engine.sessions.delete(live, deleted=False)
     await runner.retry(session_id)
@@ -241,13 +241,13 @@ async def test_deleting_ends_what_runs(start_engine: StartEngine) -> None:
     await engine.runner.prompt(session_id, "hello")
     await wait_for_event(engine, session_id, ResponseStarted)
     await engine.runner.delete(session_id)
-    assert not engine.runner._busy(session_id)
+    assert not engine.runner._is_busy(session_id)
     session = await wait_while_running(engine, session_id)
     assert (session.state, session.stopped) == ("interrupted", True)
 
 
 async def test_the_end_of_the_program_sends_nothing_and_continue_goes_on(tmp_path: Path) -> None:
-    slept = Slept(held=True)
+    slept = Slept(is_held=True)
     async with run_engine(tmp_path, waits=slept.waits) as engine:
         session_id = await counting(engine, "http-500")
     async with run_engine(tmp_path, waits=RetryWaits(no_sleep, lambda: 0.5)) as engine:
@@ -339,7 +339,7 @@ async def test_an_event_may_grow_to_the_limit_of_the_settings(tmp_path: Path) ->
     async with run_engine(tmp_path) as engine, serving(answer) as it:
         profile = Profile("p", "openai_chat", it.url, "", "m")
         session_id = await create_session(engine, profile=profile)
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             settings = live.session.settings
         assert settings is not None
         limits = replace(settings.limits, max_event_bytes=1000)

@@ -25,7 +25,7 @@ from playground.engine.responses import ALIVE_FACTOR
 from playground.engine.sessions import now_ms
 from playground.protocols.registry import CODECS
 from playground.simulator.app import ENDS
-from playground.simulator.faults import FAULTS, FaultRow, meaningless
+from playground.simulator.faults import FAULTS, FaultRow, scope_error
 from tests.clock import loop_clock, on_asyncio
 from tests.engine.boundary import Boundary, Exchange
 from tests.engines import create_session, run_engine
@@ -81,7 +81,7 @@ class Row:
 
     `state` is the session's, `failure` the kind of its failure. `calls` is how many there are
     (None: not looked at), `sound` whether they are the call as it was meant, `problem` the kind of
-    the first problem of the first one (one of several words). `kept`: the answer's text starts
+    the first problem of the first one (one of several words). `kept_text`: the answer's text starts
     so. `warned` are codes of which one must be among the warnings; "plain" wants none at all.
     `but` says otherwise for a protocol.
     """
@@ -93,7 +93,7 @@ class Row:
     calls: int | None = None
     sound: bool = False
     problem: str | None = None
-    kept: str = ""
+    kept_text: str = ""
     warned: str = ""
     but: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ def interrupted(words: str, faults: str, **more: object) -> Row:
     return Row(words, faults, "interrupted", "interrupted", **more)  # type: ignore[arg-type]
 
 
-def done(words: str, faults: str, **more: object) -> Row:
+def waiting_row(words: str, faults: str, **more: object) -> Row:
     """A whole answer with its one call, which waits for a user."""
     answer = {"calls": 1, "sound": True, "problem": "", **more}
     return Row(words, faults, "waiting", **answer)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def needs_you(words: str, faults: str, problem: str, **more: object) -> Row:
     return Row(words, faults, "waiting", calls=1, problem=problem, **more)  # type: ignore[arg-type]
 
 
-def said(words: str, faults: str, **more: object) -> Row:
+def idle_row(words: str, faults: str, **more: object) -> Row:
     return Row(words, faults, "idle", calls=0, **more)  # type: ignore[arg-type]
 
 
@@ -148,35 +148,45 @@ TABLE: tuple[Row, ...] = (
         " error-mid-http-body",
         "error",
     ),
-    done("accepted as a non-streamed answer (note)", "json-instead-of-sse", warned="content_type"),
-    done(
+    waiting_row(
+        "accepted as a non-streamed answer (note)", "json-instead-of-sse", warned="content_type"
+    ),
+    waiting_row(
         "done when the body parses (note)",
         "wrong-content-type no-content-type",
         warned="content_type",
     ),
-    done("done when the body parses", "charset-latin1"),
+    waiting_row("done when the body parses", "charset-latin1"),
     failed("redirects to URL; not followed", "redirect-N", "redirect"),
-    done("done", "gzip", warned="plain"),
+    waiting_row("done", "gzip", warned="plain"),
     interrupted("interrupted", "gzip-lie gzip-cut"),
     interrupted("stopped at the cap", "gzip-bomb-N"),
-    done(
+    waiting_row(
         "byte-identical to the plain stream",
         """one-byte-chunks all-in-one close-framing drip crlf comment-flood sse-bom sse-cr
         sse-no-space sse-multi-data sse-comments sse-fields""",
-        kept=LEAD,
+        kept_text=LEAD,
         warned="plain",
     ),
-    said("byte-identical to the plain stream", "utf8-split", kept="Grüße aus Köln, 世界! 🌍 Ça"),
-    said("byte-identical to the plain stream", "u2028-in-text", kept="one\u2028two\u2029three\x85"),
-    said("byte-identical to the plain stream", "many-deltas-N", kept="All work and no play"),
+    idle_row(
+        "byte-identical to the plain stream", "utf8-split", kept_text="Grüße aus Köln, 世界! 🌍 Ça"
+    ),
+    idle_row(
+        "byte-identical to the plain stream",
+        "u2028-in-text",
+        kept_text="one\u2028two\u2029three\x85",
+    ),
+    idle_row(
+        "byte-identical to the plain stream", "many-deltas-N", kept_text="All work and no play"
+    ),
     interrupted(
         "partial kept; a partly received call cannot run",
         """bad-chunk-size no-last-chunk short-body cut-after-N cut-bytes-N rst-after-N
         clean-end-after-N clean-end-mid-args finish-missing""",
     ),
     interrupted("partial text kept", "utf8-truncated"),
-    done("done, with a warning", "no-done", warned="no_marker"),
-    done(
+    waiting_row("done, with a warning", "no-done", warned="no_marker"),
+    waiting_row(
         "done: the end was told",
         "complete-no-last-chunk open-after-done",
         but={"gemini": {"warned": "unclean_close"}},  # by the finish reason alone
@@ -186,19 +196,19 @@ TABLE: tuple[Row, ...] = (
         "event skipped and counted; nobody knows what it told",
         "sse-bad-json sse-nul-bytes",
         warned="bad_json stray_text",
-        kept=LEAD,
+        kept_text=LEAD,
     ),
-    done(
+    waiting_row(
         "event skipped and counted",
         "sse-json-array sse-json-null",
         warned="not_an_object stray_text",
     ),
-    done("event skipped and counted", "sse-empty-data", warned="empty_event"),
-    done("U+FFFD shown, marked", "utf8-invalid", warned="bad_utf8"),
-    said(
+    waiting_row("event skipped and counted", "sse-empty-data", warned="empty_event"),
+    waiting_row("U+FFFD shown, marked", "utf8-invalid", warned="bad_utf8"),
+    idle_row(
         "U+FFFD shown, marked; stored; replay equal",
         "lone-surrogate",
-        kept="Half: \ufffd and on.",
+        kept_text="Half: \ufffd and on.",
         warned="lone_surrogate",
     ),
     interrupted(
@@ -211,7 +221,7 @@ TABLE: tuple[Row, ...] = (
         tool-lookalike-name""",
         "unknown_tool",
     ),
-    done("done (joined)", "tool-name-split tool-name-late"),
+    waiting_row("done (joined)", "tool-name-split tool-name-late"),
     needs_you(
         "treated as {}, noted; then the schema decides", "args-empty", "note", but=NO_DIFFERENCE
     ),
@@ -239,31 +249,31 @@ TABLE: tuple[Row, ...] = (
         "args-ssrf args-path args-bidi args-ansi",
         "",
     ),
-    done("own internal id", "id-missing id-empty id-odd id-changes", calls=2),
-    done("duplicates flagged", "id-duplicate", calls=2, warned="same_id"),
-    done(
+    waiting_row("own internal id", "id-missing id-empty id-odd id-changes", calls=2),
+    waiting_row("duplicates flagged", "id-duplicate", calls=2, warned="same_id"),
+    waiting_row(
         "by first appearance, no loss, no merge of two calls",
         """index-missing index-gap index-reversed index-same index-negative index-huge
         interleaved""",
         calls=2,
     ),
-    done("no loss", "parallel-N", calls=5),
+    waiting_row("no loss", "parallel-N", calls=5),
     needs_you("a turn ended by length runs no call", "finish-length", "malformed", but=CUT_OBJECT),
-    said("shown as such", "finish-filter"),
-    said(
+    idle_row("shown as such", "finish-filter"),
+    idle_row(
         "shown as such",
         "nothing",
         warned="empty_answer",
         but={"gemini": {"warned": ""}},  # there is a part: it holds a signature alone
     ),
-    done("shown as such", "finish-unknown"),
-    done("a wrong but good finish: calls handled", "finish-wrong"),
-    done("usage unknown, not 0", "usage-missing usage-odd"),
-    done("first or last wins as the dialect says", "start-twice done-twice"),
-    done("done, with a warning", "no-start", warned="no_opening"),
-    done("data after the end ignored", "data-after-done"),
-    done("stops at max turns", "loop loop-same-id"),
-    said("plain text", "fake-call-in-text sse-injection-text html-text"),
+    waiting_row("shown as such", "finish-unknown"),
+    waiting_row("a wrong but good finish: calls handled", "finish-wrong"),
+    waiting_row("usage unknown, not 0", "usage-missing usage-odd"),
+    waiting_row("first or last wins as the dialect says", "start-twice done-twice"),
+    waiting_row("done, with a warning", "no-start", warned="no_opening"),
+    waiting_row("data after the end ignored", "data-after-done"),
+    waiting_row("stops at max turns", "loop loop-same-id"),
+    idle_row("plain text", "fake-call-in-text sse-injection-text html-text"),
 )
 
 
@@ -280,7 +290,7 @@ async def prompted(engine: Engine, protocol: str, fault: FaultRow) -> str:
     model = "gemini-3-simulated" if protocol == "gemini" else "m"
     profile = Profile("sim", protocol, "sim:", model=model)  # type: ignore[arg-type]
     session_id = await create_session(engine, ["calculator"], profile=profile)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         assert live.session.settings is not None
         live.session.settings = replace(live.session.settings, limits=limits)
     name = fault.name.removesuffix("-N") + NUMBERS.get(fault.name, "")
@@ -306,7 +316,7 @@ async def fallen_silent(
     idle_s, clock = limits_of(fault).idle_s, engine.sessions.clock
     assert isinstance(clock, Clock)
     for _ in range(2_000):
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             if live.session.state != "running":
                 return
         stored_data = b"".join(chunk.data for chunk in await engine.log.chunks(session_id))
@@ -334,29 +344,29 @@ def differences(row: Row, protocol: str, session: Session) -> list[str]:
     failure = turn.failure.failure if turn.failure is not None else ""
     codes = {warning.code for warning in turn.warnings} - {"translation"}
     problem = calls[0].problems[0].kind if calls and calls[0].problems else ""
-    wrong = []
+    failures = []
     if (session.state, failure) != (row.state, row.failure):
-        wrong.append(f"{session.state} {failure}")
+        failures.append(f"{session.state} {failure}")
     if row.calls is not None and len(calls) != row.calls:
-        wrong.append(f"{len(calls)} calls")
+        failures.append(f"{len(calls)} calls")
     if row.sound and not all(
         (call.name, arguments_of(call)) == ("calculator", SUM) for call in calls
     ):
-        wrong.append(f"calls {[(call.name, call.raw[:60]) for call in calls]}")
+        failures.append(f"calls {[(call.name, call.raw[:60]) for call in calls]}")
     if row.problem is not None and problem not in (row.problem.split() or [""]):
-        wrong.append(f"problem {problem!r}")
-    if not turn.text.startswith(row.kept):
-        wrong.append(f"text {turn.text[:40]!r}")
+        failures.append(f"problem {problem!r}")
+    if not turn.text.startswith(row.kept_text):
+        failures.append(f"text {turn.text[:40]!r}")
     if row.warned == "plain" and codes:
-        wrong.append(f"warned {codes}")
+        failures.append(f"warned {codes}")
     if row.warned not in ("", "plain") and not codes & set(row.warned.split()):
-        wrong.append(f"not warned of {row.warned}: {codes}")
+        failures.append(f"not warned of {row.warned}: {codes}")
     if turn.failure is not None and not turn.failure.message.rstrip().endswith(
         (".", "!", "?", ")")
     ):
-        wrong.append(f"no sentence: {turn.failure.message}")
-    wrong += forbidden(row, session)
-    return wrong
+        failures.append(f"no sentence: {turn.failure.message}")
+    failures += forbidden(row, session)
+    return failures
 
 
 def arguments_of(call: Call) -> object:
@@ -372,20 +382,20 @@ def forbidden(row: Row, session: Session) -> list[str]:
     turn = session.turns[-1]
     able = [may_run(turn, call) for call in turn.calls]
     bad = row.failure or "length" in row.faults or row.problem in ("malformed", "unknown_tool")
-    wrong = ["a call could run"] if bad and any(able) else []
+    failures = ["a call could run"] if bad and any(able) else []
     if row.failure and next_commands(session, ALLOW):
-        wrong.append("it would go on by itself")
+        failures.append("it would go on by itself")
     doubted = [call for call in turn.calls if call.part.doubt is not None and turn.end is not None]
     if not all(call.malformed or call.unsatisfied for call in doubted):
-        wrong.append("what streamed was doubted, and turned out to be well")
+        failures.append("what streamed was doubted, and turned out to be well")
     if "usage" in row.faults and turn.end is not None and turn.end.usage.input_tokens is not None:
-        wrong.append(f"usage {turn.end.usage.input_tokens}")
-    return wrong
+        failures.append(f"usage {turn.end.usage.input_tokens}")
+    return failures
 
 
 def playing(fault: FaultRow, share: int) -> list[str]:
     """The protocols on which it is played: others for each fault, so that all have their turn."""
-    able = [end.name for end in ENDS if not meaningless(fault, end)]
+    able = [end.name for end in ENDS if not scope_error(fault, end)]
     first = FAULTS.index(fault) % len(able)
     return (able[first:] + able[:first])[:share]
 
@@ -406,19 +416,19 @@ async def test_each_fault_ends_as_people_expect(
     Each fault is played on `share` protocols of those where it means something."""
     rows = {name: row for row in TABLE for name in row.faults.split()}
     cases = [fault for fault in FAULTS if protocol in playing(fault, share)]
-    wrong: dict[str, list[str]] = {}
+    errors_by_fault: dict[str, list[str]] = {}
     boundary = Boundary()
     async with run_engine(tmp_path, boundary=boundary) as engine:
 
         async def judge(fault: FaultRow, session_id: str) -> None:
             session = await wait_while_running(engine, session_id)
             whole, packed = fault.name not in SHORTER, "content-encoding" in fault.headers
-            matches = differences(rows[fault.name], protocol, session)
-            matches += await boundary.wrongly_kept(
-                engine, session.id, whole=whole, seen=fault.raw is None and not packed
+            errors = differences(rows[fault.name], protocol, session)
+            errors += await boundary.wrongly_kept(
+                engine, session.id, is_complete=whole, seen=fault.raw is None and not packed
             )
-            if matches:
-                wrong[fault.name] = matches
+            if errors:
+                errors_by_fault[fault.name] = errors
 
         loud = [fault for fault in cases if fault.name not in SILENT]
         for place in range(0, len(loud), TOGETHER):
@@ -433,4 +443,6 @@ async def test_each_fault_ends_as_people_expect(
                 await fallen_silent(engine, session_id, fault, boundary.exchanges, push)
                 await judge(fault, session_id)
     assert caplog.messages == [], "what broke off looks like an answer that was interrupted"
-    assert wrong == {}, "\n".join(f"{name}: {matches}" for name, matches in wrong.items())
+    assert errors_by_fault == {}, "\n".join(
+        f"{name}: {errors}" for name, errors in errors_by_fault.items()
+    )

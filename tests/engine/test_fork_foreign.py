@@ -19,7 +19,7 @@ from playground.core.settings import Limits, Settings
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.engine.fork import ForkPlace, fork
-from playground.engine.import_session import harmless, import_session
+from playground.engine.import_session import harmless_settings, import_session
 from playground.engine.recorded_model import play
 from tests.engine.test_import_session import exported, hostile
 from tests.engine.test_recovery import Effects
@@ -59,7 +59,7 @@ def asking_again(data: bytes) -> list[dict[str, Any]]:
 
 
 async def now(engine: Engine, session_id: str) -> Session:
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         return live.session
 
 
@@ -132,7 +132,7 @@ async def test_a_rule_decides_no_call_of_the_copied_part(stopped: bool, engine: 
         await engine.runner.stop(item.id)
     tools = settings_of(item).tools
     await engine.rules.put("", [Rule("calculator", "run")], tools)
-    for settings in (None, replace(harmless(engine, settings_of(item)), tools=tools)):
+    for settings in (None, replace(harmless_settings(engine, settings_of(item)), tools=tools)):
         for session_id in (item.id, imported_text):
             child = await fork(engine, session_id, ForkPlace(), settings=settings)
             if stopped:
@@ -165,7 +165,7 @@ async def test_one_decision_is_one_run(tmp_path: Path) -> None:
         parent = await create_session(engine, ["get_weather"])
         await engine.runner.prompt(parent, TWO)
         first, second = (await wait_while_running(engine, parent)).calls()
-        async with engine.sessions.holding(parent) as live:
+        async with engine.sessions.lock_session(parent) as live:
             for call in live.session.calls():
                 call.parallel_safe = False  # the second is held behind the first
         old = second.digest
@@ -191,7 +191,7 @@ async def test_a_fork_in_the_moment_of_stop_begins(tmp_path: Path) -> None:
         await engine.runner.prompt(parent, "What is the weather in Paris?")
         async with asyncio.timeout(40):
             await effects.begun.acquire()
-        async with engine.sessions.holding(parent) as live:
+        async with engine.sessions.lock_session(parent) as live:
             await engine.sessions.append(live, [RunStopped("stop at it")])
         child = await now(engine, await fork(engine, parent, ForkPlace()))
         assert (child.state, [call.status for call in child.calls()]) == (

@@ -12,14 +12,14 @@ import pytest
 
 from playground.core.decide import SendRequest, next_commands
 from playground.core.events import RequestSent
-from playground.core.reducer import begun, cut
+from playground.core.reducer import fork_prefix, preview_fork
 from playground.core.session import Session
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.engine.fork import ForkPlace, fork
 from playground.engine.sessions import _follow
 from playground.engine.verify import Difference, verify
-from playground.protocols.raw_json import Quoted
+from playground.protocols.raw_json import JsonText
 from playground.render.wire_rows import WireRows
 from playground.store import log as logs
 from playground.store.search import parse_query, search
@@ -60,9 +60,9 @@ async def story(engine: Engine, profile: str) -> Session:
         engine, TWO, "get_weather", asked_profile=profile, rules=ALLOW_ALL, params=params
     )
     await engine.runner.prompt(first.id, "What is the weather in Berlin?")
-    whole = await wait_while_running(engine, first.id)
-    assert [len(turn.calls) for turn in whole.turns] == [2, 0, 1, 0], "the story is another one"
-    return whole
+    session = await wait_while_running(engine, first.id)
+    assert [len(turn.calls) for turn in session.turns] == [2, 0, 1, 0], "the story is another one"
+    return session
 
 
 async def bodies(engine: Engine, session_id: str) -> list[str]:
@@ -72,7 +72,7 @@ async def bodies(engine: Engine, session_id: str) -> list[str]:
 
 def messages(body: str) -> list[str]:
     """The text of each message of a request, as it stands in its bytes."""
-    quoted = Quoted(body)
+    quoted = JsonText(body)
     name = next(literal for literal in ("messages", "input", "contents") if quoted.member(literal))
     texts = (quoted.member(name, place) for place in itertools.count())
     return list(itertools.takewhile(bool, texts))
@@ -131,10 +131,10 @@ async def check(
 
 async def check_each_event(engine: Engine, parent: Session, sent: Sequence[str]) -> None:
     """That a fork after any event asks what the parent asked next, where it asks."""
-    log, asks = await engine.log.opening(parent.id), 0
+    log, asks = await engine.log.events_to_fold(parent.id), 0
     for seq in range(1, parent.seq + 1):
-        result = cut(log, parent.id, seq)
-        session = begun(log, result, [result.forked()])
+        result = fork_prefix(log, parent.id, seq)
+        session = preview_fork(log, result, [result.fork_event()])
         assert result.seq <= seq
         for command in next_commands(session):
             if isinstance(command, SendRequest):
@@ -189,16 +189,16 @@ async def test_a_fork_is_found_by_the_tools_that_were_called_before_its_place(
             for name, at in place.items()
         }
         expected = {parent.id, forks["call"], forks["end"]}
-        assert await called(engine) == expected
+        assert await search_calls(engine) == expected
         assert await differences(engine) == []
-    wrong = f"INSERT INTO called VALUES ('{forks['before']}', 'get_weather')"
-    downgrade_database(tmp_path / "test.db", wrong)
+    statement = f"INSERT INTO called VALUES ('{forks['before']}', 'get_weather')"
+    downgrade_database(tmp_path / "test.db", statement)
     async with run_engine(tmp_path) as engine:
-        assert await called(engine) == expected
+        assert await search_calls(engine) == expected
         assert await differences(engine) == []
 
 
-async def called(engine: Engine) -> set[str]:
+async def search_calls(engine: Engine) -> set[str]:
     """The sessions that a search for `tool:get_weather` finds."""
     search_result = await search(engine.database.path, parse_query("tool:get_weather"), 9)
     return {hit.session.id for hit in search_result.hits}
@@ -218,16 +218,16 @@ async def test_the_wire_is_read_in_portions_of_any_size(
     child_id = await fork(engine, parent.id, ForkPlace(), text="And the weather in Oslo?")
     await wait_while_running(engine, child_id)
     for session_id in (parent.id, child_id):
-        whole = WireRows()
-        _follow(whole, await engine.log.events(session_id), await engine.log.chunks(session_id))
-        async with engine.sessions.holding(session_id) as live:
+        wire_rows = WireRows()
+        _follow(wire_rows, await engine.log.events(session_id), await engine.log.chunks(session_id))
+        async with engine.sessions.lock_session(session_id) as live:
             for size in (1, 3, 4096):
                 monkeypatch.setattr(logs, "PORTION", size)
                 live.wire = None
-                assert _told(await engine.sessions.wire(live)) == _told(whole)
+                assert _note_rows(await engine.sessions.wire(live)) == _note_rows(wire_rows)
 
 
-def _told(wire: WireRows) -> list[Any]:
+def _note_rows(wire: WireRows) -> list[Any]:
     """The rows but for the versions."""
     rows = [row for section in wire.sections for row in section.rows]
     return [(row.label, row.start, row.end, row.count, row.at_ms, row.blocks) for row in rows]

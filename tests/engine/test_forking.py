@@ -16,7 +16,7 @@ from playground.core.serialization import logged_data
 from playground.core.session import Session
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
-from playground.engine.fork import ForkPlace, fork, what_if
+from playground.engine.fork import ForkPlace, fork, fork_with_answers
 from playground.engine.manage_sessions import purge
 from playground.engine.tool_runs import idempotency_key
 from playground.store.log import family
@@ -49,7 +49,7 @@ async def bodies(engine: Engine, session_id: str) -> list[str]:
     return [logged.event.body for logged in log if isinstance(logged.event, RequestSent)]
 
 
-async def kept(engine: Engine, session_id: str) -> Any:
+async def stored_session(engine: Engine, session_id: str) -> Any:
     log = [logged_data(event) for event in await engine.log.events(session_id)]
     return log, await engine.log.chunks(session_id)
 
@@ -66,7 +66,7 @@ async def test_another_prompt_keeps_what_stood_before_it(start_engine: StartEngi
 
 
 async def halted(engine: Engine, session_id: str) -> Session:
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         return live.session
 
 
@@ -114,13 +114,13 @@ async def test_what_is_refused_makes_no_fork(
 
 async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session) -> None:
     """No rule decides it, nor the parent's card, and it is another call for the tool, too."""
-    async with engine.sessions.holding(parent.id) as live:
-        rules = engine.rules.of(parent.id)
+    async with engine.sessions.lock_session(parent.id) as live:
+        rules = engine.rules.rules_of(parent.id)
         assert rules
         old = live.session.call(CALL.call)
     child = await wait_while_running(engine, await fork(engine, parent.id, CALL))
     assert child.state == "waiting"
-    assert engine.rules.of(child.id) == ()
+    assert engine.rules.rules_of(child.id) == ()
     await engine.rules.put(child.id, ALLOW_ALL, child.settings.tools if child.settings else ())
     await engine.runner.advance(child.id)
     call = (await wait_while_running(engine, child.id)).call(CALL.call)
@@ -165,7 +165,7 @@ async def test_alternatives_to_one_call_go_on_by_themselves(
         DecisionRequest("answer", text="Frogs."),
         DecisionRequest("answer", text="No.", is_error=True),
     ]
-    outputs = await what_if(engine, parent.id, CALL.call, answers)
+    outputs = await fork_with_answers(engine, parent.id, CALL.call, answers)
     results = [(await wait_while_running(engine, text)).call(CALL.call).result for text in outputs]
     assert [(result.text, result.is_error) for result in results if result] == [
         ("Frogs.", False),
@@ -179,22 +179,22 @@ async def test_alternatives_are_made_all_or_none(
     before = await ids(engine)
     answers = [DecisionRequest("answer", text="Frogs."), DecisionRequest("run", arguments="{")]
     with pytest.raises(Refused, match="cannot run"):
-        await what_if(engine, parent.id, CALL.call, answers)
+        await fork_with_answers(engine, parent.id, CALL.call, answers)
     assert await ids(engine) == before
     decide = engine.runner.decide
 
-    async def once(session_id: str, call_id: str, asked: DecisionRequest) -> None:
+    async def once(session_id: str, call_id: str, decision: DecisionRequest) -> None:
         monkeypatch.setattr(engine.runner, "decide", broken)
-        await decide(session_id, call_id, asked)
+        await decide(session_id, call_id, decision)
 
-    async def broken(session_id: str, call_id: str, asked: DecisionRequest) -> None:
+    async def broken(session_id: str, call_id: str, decision: DecisionRequest) -> None:
         raise Conflict("Not now.")
 
     monkeypatch.setattr(engine.runner, "decide", once)
     with pytest.raises(Conflict, match="Not now"):
-        await what_if(engine, parent.id, CALL.call, [answers[0]] * 3)
-    for output in await ids(engine) - before:
-        async with engine.sessions.holding(output) as live:
+        await fork_with_answers(engine, parent.id, CALL.call, [answers[0]] * 3)
+    for session_id in await ids(engine) - before:
+        async with engine.sessions.lock_session(session_id) as live:
             assert live.deleted
 
 
@@ -220,11 +220,11 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
         count = len(effects.ran)
     effects.hangs = False
     async with effects.running(tmp_path) as engine:
-        asked = DecisionRequest("run", arguments='{"text": "again"}')
+        decision = DecisionRequest("run", arguments='{"text": "again"}')
         call = next((await halted(engine, cut_short)).calls())
         assert call.status == "interrupted"
         child = await wait_while_running(
-            engine, await fork(engine, cut_short, ForkPlace(call=call.id), asked=asked)
+            engine, await fork(engine, cut_short, ForkPlace(call=call.id), asked=decision)
         )
         assert [invocation.arguments for invocation in effects.ran[count:]] == ['{"text": "again"}']
         assert child.call(call.id).attempt == 1
@@ -234,7 +234,7 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
 async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
     engine: Engine, parent: Session
 ) -> None:
-    async with engine.sessions.holding(parent.id) as live:
+    async with engine.sessions.lock_session(parent.id) as live:
         live.own = False
     try:
         child = await wait_while_running(engine, await fork(engine, parent.id, CALL))
@@ -254,7 +254,7 @@ async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
         assert last.settings is not None
         assert last.settings.tools == ()
     finally:
-        async with engine.sessions.holding(parent.id) as live:
+        async with engine.sessions.lock_session(parent.id) as live:
             live.own = True
 
 
@@ -263,11 +263,11 @@ async def test_what_is_shared_outlives_the_parent(start_engine: StartEngine) -> 
     parent = await run_prompt(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
     child = await wait_while_running(engine, await fork(engine, parent.id, ForkPlace(turn=2)))
     grandchild = await wait_while_running(engine, await fork(engine, child.id, ForkPlace(turn=2)))
-    before = {text: await kept(engine, text) for text in (child.id, grandchild.id)}
+    before = {text: await stored_session(engine, text) for text in (child.id, grandchild.id)}
     for gone in (parent.id, child.id):
         await engine.runner.delete(gone)
         await purge(engine, [gone])
-    assert await kept(engine, grandchild.id) == before[grandchild.id]
+    assert await stored_session(engine, grandchild.id) == before[grandchild.id]
     assert [relative.id for relative in await family(engine.database, grandchild.id)] == [
         grandchild.id
     ]

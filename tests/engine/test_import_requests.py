@@ -18,7 +18,7 @@ from playground.engine.import_session import import_session
 from playground.exchange.export_formats import EXPORTS
 from playground.exchange.requests_export import encode_request
 from tests.engines import StartEngine, run_engine
-from tests.exchange.test_agents import CLAUDE_CODE, OPENCODE, same
+from tests.exchange.test_agents import CLAUDE_CODE, OPENCODE, normalize_body
 from tests.exchange.test_requests_import import CHAT, CLAUDE
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def test_a_request_is_kept_and_goes_on_as_a_fork_without_its_tools(
     text: str, profile: str, engine: Engine
 ) -> None:
     session_id = await import_session(engine, text.encode())
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         assert (live.own, live.session.state) == (False, "paused")
         assert live.title
         settings = live.session.settings
@@ -47,7 +47,7 @@ async def test_a_request_is_kept_and_goes_on_as_a_fork_without_its_tools(
     with pytest.raises(Refused):
         await engine.runner.resume(session_id)
     child = await fork(engine, session_id, ForkPlace(), go=False)
-    async with engine.sessions.holding(child) as live:
+    async with engine.sessions.lock_session(child) as live:
         assert live.session.settings is not None
         assert (live.session.settings.tools, live.session.state) == ((), "paused")
 
@@ -82,13 +82,13 @@ async def test_what_is_none_of_it_says_what_can_be_brought(engine: Engine) -> No
 async def test_a_request_of_an_agent_is_kept_forked_and_exported(engine: Engine) -> None:
     """With its messages of the system where they were, in the form that they came in."""
     first = await import_session(engine, json.dumps(CLAUDE_CODE).encode())
-    whole = await export_session.read_bundle(engine, first)
-    assert whole.title.startswith("<reminder>")
-    sent = json.loads(encode_request(whole.session, "anthropic", None).body)
-    assert same("anthropic", sent) == same("anthropic", CLAUDE_CODE)
-    again = await import_session(engine, EXPORTS["jsonl"].write(whole).data)
+    bundle = await export_session.read_bundle(engine, first)
+    assert bundle.title.startswith("<reminder>")
+    sent = json.loads(encode_request(bundle.session, "anthropic", None).body)
+    assert normalize_body("anthropic", sent) == normalize_body("anthropic", CLAUDE_CODE)
+    again = await import_session(engine, EXPORTS["jsonl"].write(bundle).data)
     copy = await export_session.read_bundle(engine, again)
-    assert [logged.event for logged in copy.log] == [item.event for item in whole.log]
+    assert [logged.event for logged in copy.log] == [item.event for item in bundle.log]
     child = await fork(engine, again, ForkPlace(), go=False)
     own = (await export_session.read_bundle(engine, child)).session
     sent = json.loads(encode_request(own, "anthropic", None).body)
@@ -110,11 +110,11 @@ async def test_a_brought_request_is_exported_for_others(
     """What was only brought has no turn that was sent; the next request is what it says."""
     body = {**body, "messages": body["messages"][:2]}
     async with run_engine(tmp_path) as engine:
-        whole = await export_session.read_bundle(
+        bundle = await export_session.read_bundle(
             engine, await import_session(engine, json.dumps(body).encode())
         )
-    chat = json.loads(EXPORTS["openai"].write(whole).data)
-    claude = EXPORTS["anthropic"].write(whole)
+    chat = json.loads(EXPORTS["openai"].write(bundle).data)
+    claude = EXPORTS["anthropic"].write(bundle)
     assert [message["role"] for message in chat["messages"]][-1] in ("system", "user")
     assert json.loads(claude.data)["messages"][0]["role"] == "user"
     assert any("seed" in note for note in claude.notes) == ("seed" in body)

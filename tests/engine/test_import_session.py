@@ -32,7 +32,7 @@ from playground.core.settings import Profile
 from playground.core.tools import Tool, text_result
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
-from playground.engine.export_session import look, read_bundle
+from playground.engine.export_session import page_assets, read_bundle
 from playground.engine.fork import ForkPlace, fork
 from playground.engine.import_session import import_session
 from playground.engine.manage_sessions import purge
@@ -55,7 +55,7 @@ def lines(data: bytes) -> list[Any]:
 
 
 async def page_of(engine: Engine, session_id: str) -> bytes:
-    return html.write(replace(await read_bundle(engine, session_id), look=look())).data
+    return html.write(replace(await read_bundle(engine, session_id), look=page_assets())).data
 
 
 async def exported(engine: Engine, session_id: str) -> bytes:
@@ -132,7 +132,7 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
         session_id = await import_session(engine, data)
         await engine.rules.put(session_id, ALLOW_ALL, ())
         await engine.runner.advance(session_id)
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             assert live.session.waiting
             assert not live.own
             digest = live.session.waiting[0].digest
@@ -149,7 +149,7 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
                 await act()
         await engine.runner.stop(session_id)  # there is nothing of it to be stopped
         child = await fork(engine, session_id, ForkPlace(), go=False)
-        async with engine.sessions.holding(child) as live:
+        async with engine.sessions.lock_session(child) as live:
             assert live.own
             settings = live.session.settings
         assert settings is not None
@@ -171,8 +171,8 @@ async def test_it_can_be_deleted_as_it_is(tmp_path: Path) -> None:
         assert await engine.log.tags(session_id) == ["a", "b"]
     async with run_engine(tmp_path) as engine:  # a start closes what was cut of one's own alone
         await engine.runner.delete(session_id)
-        whole = await read_bundle(engine, session_id)
-    assert whole.log == log.events
+        bundle = await read_bundle(engine, session_id)
+    assert bundle.log == log.events
 
 
 async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
@@ -182,10 +182,10 @@ async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
     async with run_engine(tmp_path, environment={"OPENAI_API_KEY": key}) as engine:
         session_id = await import_session(engine, data)
         await engine.runner.advance(session_id)  # a prompt waits there that nobody sends
-        whole = await read_bundle(engine, session_id)
-    assert len(whole.log) == len(log.events)
-    assert key.encode() not in write_session(whole).data
-    assert b"sk-other-0123456789abcdef" in write_session(whole).data, "all else is as it came"
+        bundle = await read_bundle(engine, session_id)
+    assert len(bundle.log) == len(log.events)
+    assert key.encode() not in write_session(bundle).data
+    assert b"sk-other-0123456789abcdef" in write_session(bundle).data, "all else is as it came"
 
 
 @pytest.mark.anyio
@@ -214,7 +214,7 @@ async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(
         log = Log().start(made(params=params)).prompt()
         data = write_session(SessionBundle(log.session(), "T", log.events)).data
         child = await fork(engine, await import_session(engine, data), ForkPlace(), go=False)
-        async with engine.sessions.holding(child) as live:
+        async with engine.sessions.lock_session(child) as live:
             settings = live.session.settings
         assert settings is not None
         assert settings.params == (good if params is good else {})
@@ -282,7 +282,7 @@ async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> Non
             row = await engine.log.summary(session_id)
             assert row is not None
             assert (row.state, size) == (expected, size)
-            async with engine.sessions.holding(session_id) as live:
+            async with engine.sessions.lock_session(session_id) as live:
                 assert (live.session.state, live.session.seq) == (expected, size)
                 assert live.session.turn is None or not live.session.turn.open
                 assert all(call.status != "running" for call in live.session.calls())

@@ -91,10 +91,12 @@ class StrictServer(Boundary):
 
 
 async def decide(engine: Engine, session_id: str, decision: str) -> Session:
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         digest = live.session.call("1.1").digest
-    asked = DecisionRequest(decision, digest, text="By hand." if decision == "answer" else "")
-    await engine.runner.decide(session_id, "1.1", asked)
+    decision_request = DecisionRequest(
+        decision, digest, text="By hand." if decision == "answer" else ""
+    )
+    await engine.runner.decide(session_id, "1.1", decision_request)
     return await wait_while_running(engine, session_id)
 
 
@@ -132,11 +134,11 @@ async def test_a_refusal_of_the_history_says_which_turn_may_be_the_cause(tmp_pat
         closed = await engine.log.recordings(session_id)
     assert session.turns[1].failure is not None
     assert LLAMA_CPP in session.turns[1].failure.message
-    (output,) = [each for each in events_of(log, Warned) if each.code == "history_refused"]
-    assert output.message.startswith(
+    (warning,) = [each for each in events_of(log, Warned) if each.code == "history_refused"]
+    assert warning.message.startswith(
         "The cause may be turn 1: the arguments of get_weather there are not a JSON object. Line 1"
     )
-    assert output.message.endswith("fork before that turn if the provider still refuses.")
+    assert warning.message.endswith("fork before that turn if the provider still refuses.")
     assert check_session(session_id, log, chunks, closed).differences == []
 
 

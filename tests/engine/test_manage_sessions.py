@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 TABLES = ("sessions", "events", "chunks", "recordings", "tags", "called", "shares", "rules")
 
 
-async def left(engine: Engine, session_id: str) -> dict[str, int]:
+async def row_counts(engine: Engine, session_id: str) -> dict[str, int]:
     """How many rows of each table name the session."""
     counts = {}
     for table in TABLES:
@@ -29,7 +29,7 @@ async def left(engine: Engine, session_id: str) -> dict[str, int]:
     return {table: count for table, count in counts.items() if count}
 
 
-async def found(engine: Engine, text: str) -> list[str]:
+async def search_ids(engine: Engine, text: str) -> list[str]:
     return [
         hit.session.id for hit in (await search(engine.database.path, parse_query(text), 9)).hits
     ]
@@ -49,17 +49,17 @@ async def test_marks_are_kept_and_shown(engine: Engine) -> None:
     text = (await run_prompt(engine, "What is 2 + 2?")).id
     other = (await run_prompt(engine, "And 3 + 3?")).id
     await manage_sessions.pin(engine, text, on=True)
-    assert [row.id for row in await engine.log.pinned()] == [text]
+    assert [row.id for row in await engine.log.pinned_sessions()] == [text]
     assert await manage_sessions.tag(engine, text, [" b  c ", "a", "a", " "]) == ("a", "b c")
     await manage_sessions.archive(engine, other, on=True)
     assert [row.id for row in await engine.log.summaries()] == [text]
-    (row,) = await engine.log.pinned()
+    (row,) = await engine.log.pinned_sessions()
     assert (row.pinned, row.archived, row.tags) == (True, False, ("a", "b c"))
-    async with engine.sessions.holding(text) as live:
+    async with engine.sessions.lock_session(text) as live:
         assert (live.pinned, live.tags) == (True, ("a", "b c"))
     await manage_sessions.pin(engine, text, on=False)
     await manage_sessions.archive(engine, other, on=False)
-    assert await engine.log.pinned() == []
+    assert await engine.log.pinned_sessions() == []
     assert [row.id for row in await engine.log.summaries()] == [other, text]
     last = (await engine.log.summaries(limit=1))[0]
     later = await engine.log.summaries(after=(last.updated_ms, last.id))
@@ -78,7 +78,7 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(engine: Engine) -> 
     second = await fork(engine, child, place, title="second")
     for text in (parent.id, child):
         await engine.rules.add(text, Rule("calculator", "run", here=text), ())
-    assert {"rules"} <= {*await left(engine, parent.id)}
+    assert {"rules"} <= {*await row_counts(engine, parent.id)}
     bytes_before = await engine.log.chunks(child)
     assert bytes_before
     assert bytes_before == await engine.log.chunks(second)
@@ -86,25 +86,25 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(engine: Engine) -> 
     with pytest.raises(Conflict, match="Delete it first"):
         await manage_sessions.purge(engine, [parent.id])
     await engine.runner.delete(parent.id)
-    assert await manage_sessions.bin_of(engine) == [parent.id]
+    assert await manage_sessions.sessions_in_bin(engine) == [parent.id]
     await manage_sessions.purge(engine, [parent.id])
-    assert await left(engine, parent.id) == {}
-    assert [len(engine.rules.of(text)) for text in (parent.id, child)] == [0, 1]
+    assert await row_counts(engine, parent.id) == {}
+    assert [len(engine.rules.rules_of(text)) for text in (parent.id, child)] == [0, 1]
     assert not (engine.files / parent.id).exists()
     with pytest.raises(NotFound):
-        async with engine.sessions.holding(parent.id):
+        async with engine.sessions.lock_session(parent.id):
             pass
     for text in (child, second):
         assert await engine.log.chunks(text) == bytes_before
-    assert parent.id not in await found(engine, "2")
-    assert set(await found(engine, "2")) == {child, second}
+    assert parent.id not in await search_ids(engine, "2")
+    assert set(await search_ids(engine, "2")) == {child, second}
     await sound(engine)
     await engine.runner.delete(child)
     await manage_sessions.purge(engine, [child])
     assert await engine.log.chunks(second) == bytes_before
     await engine.runner.delete(second)
     await manage_sessions.purge(engine, [second])
-    assert [await left(engine, text) for text in (child, second)] == [{}, {}]
+    assert [await row_counts(engine, text) for text in (child, second)] == [{}, {}]
     (chunks,) = await engine.database.rows("SELECT count(*) FROM chunks")
     assert chunks[0] == 0
     now = await size(engine.database)

@@ -34,7 +34,7 @@ from playground.core.session import Call, Session
 from playground.core.tools import Tool, ToolResult, text_result
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
-from playground.executors.executor import Invocation, Report
+from playground.executors.executor import Invocation, ReportProgress
 from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine, run_prompt
 from tests.markup import joined_tags
 from tests.servers import ServerProcess, messages, run_server_process, wait_for_session
@@ -144,13 +144,13 @@ async def test_the_other_tab_is_shown_what_was_decided(
         )
         late, outcome = await one_decision(clients[1], path, {**body, "decision": "run"})
         assert (won, late, outcome["decision"]) == (True, False, "deny")
-        shown = ""
+        page_html = ""
         async for message in messages(stream):
             html = joined_tags(message.get("data", ""))
-            _, card, shown = html.rpartition(f'<article id="{block}"')
-            if card and 'data-status="done"' in shown:
+            _, card, page_html = html.rpartition(f'<article id="{block}"')
+            if card and 'data-status="done"' in page_html:
                 break
-        assert "No, &lt;never&gt;." in shown.partition("</article>")[0]
+        assert "No, &lt;never&gt;." in page_html.partition("</article>")[0]
     assert not (tmp_path / "effects").exists()
 
 
@@ -166,7 +166,7 @@ class Effects:
         self.hangs = hangs
         engine.executors.run = self  # type: ignore[method-assign]
 
-    async def __call__(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def __call__(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         self.ran.append(invocation)
         await (asyncio.Event().wait() if self.hangs else asyncio.sleep(0))
         return text_result("noted")
@@ -242,7 +242,7 @@ async def extend(engine: Engine, session: Session) -> None:
 
 
 async def put_behind(engine: Engine, session: Session) -> None:
-    await engine.runner.put_behind(session.id, next(session.calls()).id)
+    await engine.runner.move_to_background(session.id, next(session.calls()).id)
 
 
 async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) -> None:
@@ -302,10 +302,10 @@ async def test_of_clicks_on_continue_one_goes_on(engine: Engine) -> None:
 def stale(session: Session, call: Call) -> dict[str, str]:
     """Digests of what is not this call as it stands."""
     edited = replace(NOTE, config={"result": "another"})
-    shown = session.call("1.1")
+    held_call = session.call("1.1")
     return {
         "no digest of this": "0" * 64,
-        "another call": shown.digest,
+        "another call": held_call.digest,
         "another attempt": digest(session, replace(call, interruptions=1), call.code),
         "an edited tool": digest(session, replace(call, tool=edited), call.code),
         "another file": digest(session, call, "f" * 64),
@@ -329,9 +329,9 @@ async def test_a_decision_on_anything_else_is_refused_and_nothing_runs(
     call = session.call("1.0")
     assert digest(session, call, call.code) == call.digest
     before = await engine.log.events(session.id)
-    for what, seen in stale(session, call).items():
+    for what, stale_decision in stale(session, call).items():
         with pytest.raises(Conflict, match="out of date") as caught:
-            await engine.runner.decide(session.id, call.id, DecisionRequest(wish, seen))
+            await engine.runner.decide(session.id, call.id, DecisionRequest(wish, stale_decision))
         assert caught.value.outcome["digest"] == call.digest, what
     assert await engine.log.events(session.id) == before
     assert effects.ran == []
@@ -375,13 +375,13 @@ async def test_a_rule_that_fits_the_new_file_decides_in_one_hold_with_the_refusa
     engine = await start_engine()
     session = await waiting(engine, tool=tool)
     (call,) = session.waiting
-    seen, effects = call.digest, Effects(engine)
+    digest, effects = call.digest, Effects(engine)
     file.write_text(file.read_text() + "# another\n")
     await engine.rules.add(session.id, Rule("note", "run", here=session.id), [tool])
     await engine.runner.advance(session.id)
     assert call.status == "waiting"  # as it was checked, it is not what the rule is bound to
     with pytest.raises(Conflict, match="has changed since this card") as caught:
-        await engine.runner.decide(session.id, call.id, DecisionRequest("run", seen))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", digest))
     assert json.dumps(caught.value.outcome)
     assert (caught.value.outcome["decision"], caught.value.outcome["decided_by"]) == (
         "run",

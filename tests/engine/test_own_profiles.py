@@ -114,7 +114,7 @@ async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Pa
         assert (settings.profile, settings.limits.idle_s) == (mine, 300.0)
         # To save an address is not to say that a key may go there.
         assert engine.keys.key_for(mine) is None
-        assert engine.keys.unconfirmed(mine) == "https://llm.example"
+        assert engine.keys.unconfirmed_origin(mine) == "https://llm.example"
     async with run_engine(tmp_path, environment=environment) as engine:
         assert (engine.profile("mine"), engine.profile("openai")) == (mine, changed)
         await engine.delete_profile("openai")
@@ -136,7 +136,7 @@ def test_headers_are_written_small() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "quirks", "first_byte_s"),
+    ("profile_fields", "quirks", "first_byte_s"),
     [
         ({"base_url": "https://api.openai.com/v1"}, OPENAI.quirks, 60),
         ({"base_url": "https://api.openai.com/v1", "quirks": []}, (), 60),
@@ -147,7 +147,7 @@ def test_headers_are_written_small() -> None:
     ],
 )
 def test_what_a_profile_does_not_name_is_as_the_vendor_at_its_address_has_it(
-    given: dict[str, Any], quirks: tuple[str, ...], first_byte_s: float
+    profile_fields: dict[str, Any], quirks: tuple[str, ...], first_byte_s: float
 ) -> None:
-    own = profile_from({"name": "mine", "protocol": "openai_chat", **given}, MASKED)
+    own = profile_from({"name": "mine", "protocol": "openai_chat", **profile_fields}, MASKED)
     assert (own.quirks, own.first_byte_s) == (quirks, first_byte_s)

@@ -9,7 +9,7 @@ import pytest
 from playground.core.events import Usage
 from playground.core.settings import Profile
 from playground.engine import prices
-from playground.engine.prices import cost, counts, why_unknown
+from playground.engine.prices import cost, counts, unknown_price_reason
 
 priced = pytest.mark.skipif(
     not prices.INSTALLED,
@@ -141,23 +141,23 @@ def test_costs(protocol: Any, base_url: str, model: str, usage: Usage, known: bo
 def test_what_was_read_from_the_cache_is_cheaper() -> None:
     profile = Profile("p", "anthropic", ANTHROPIC)
     beside = cost(profile, "claude-sonnet-4-5", Usage(1000, 0, {}, 9000))
-    whole = cost(profile, "claude-sonnet-4-5", Usage(10_000, 0))
+    full_cost = cost(profile, "claude-sonnet-4-5", Usage(10_000, 0))
     assert beside is not None
-    assert whole is not None
-    assert 0 < beside < whole / 4
+    assert full_cost is not None
+    assert 0 < beside < full_cost / 4
 
 
 @priced
 @pytest.mark.parametrize(("base_url", "model", "words"), UNKNOWN)
 def test_why_a_price_is_not_known(base_url: str, model: str, words: str) -> None:
-    message = why_unknown(Profile("p", "openai_chat", base_url), model)
+    message = unknown_price_reason(Profile("p", "openai_chat", base_url), model)
     assert words in message
     assert bool(message) == bool(words)
 
 
 def test_without_the_extra_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prices, "INSTALLED", False)
-    assert "not installed" in why_unknown(Profile("p", "openai_chat", OPENAI), "gpt-4o")
+    assert "not installed" in unknown_price_reason(Profile("p", "openai_chat", OPENAI), "gpt-4o")
 
 
 def test_without_the_extra_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

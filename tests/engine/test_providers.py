@@ -31,12 +31,12 @@ def answering(body: bytes, status: str = "200 OK", kind: str = "application/json
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
 
 
-def at(url: str) -> Profile:
+def profile_at(url: str) -> Profile:
     return replace(OURS, base_url=url + "/v1")
 
 
 async def confirmed(engine: Engine, url: str) -> Profile:
-    profile = at(url)
+    profile = profile_at(url)
     await engine.confirm(profile.key_name, profile.base_url)
     return profile
 
@@ -79,9 +79,9 @@ async def test_a_wrong_key_is_told_in_the_provider_s_words(tmp_path: Path) -> No
         assert KEY not in repr((tested, listing))
         heads = [seen.partition(b"\r\n\r\n") for seen in server.seen]
         assert all(f"Bearer {KEY}".encode() in head for head, *_ in heads)
-        asked = json.loads(heads[0][2])
-        assert "tools" not in asked
-        assert asked["max_tokens"] == 64
+        body = json.loads(heads[0][2])
+        assert "tools" not in body
+        assert body["max_tokens"] == 64
         assert (heads[1][0].split(b" ")[:2], heads[1][2]) == ([b"GET", b"/v1/models"], b"")
 
 
@@ -124,8 +124,8 @@ async def test_a_key_that_is_not_confirmed_is_not_sent(tmp_path: Path) -> None:
     async with serving(answering(b"{}")) as server:
         async with run_engine(tmp_path, environment=ENVIRONMENT) as engine:
             for answer in (
-                await engine.providers.test(at(server.url)),
-                await engine.providers.models(at(server.url)),
+                await engine.providers.test(profile_at(server.url)),
+                await engine.providers.models(profile_at(server.url)),
             ):
                 assert not answer.ok
                 assert "OPENAI_API_KEY is not confirmed for" in answer.sentence
@@ -160,7 +160,7 @@ LISTS: tuple[tuple[bytes, str], ...] = (
 async def test_what_is_no_list_of_models_is_told(engine: Engine) -> None:
     for play, words in LISTS:
         async with serving(play) as server:
-            profile = replace(at(server.url), key_name="")
+            profile = replace(profile_at(server.url), key_name="")
             listing = await engine.providers.models(profile)
             assert (listing.ok, listing.models) == (False, ()), words
             assert words in listing.sentence
@@ -194,7 +194,7 @@ async def test_what_cannot_be_asked_is_a_sentence(engine: Engine) -> None:
 async def test_without_a_name_the_first_model_of_the_list_is_asked(tmp_path: Path) -> None:
     play = answering(b'{"data": [{"id": "first"}, {"id": "second"}]}')
     async with serving(play) as server, run_engine(tmp_path) as engine:
-        profile = replace(at(server.url), key_name="", model="")
+        profile = replace(profile_at(server.url), key_name="", model="")
         assert (await engine.providers.test(profile)).model == "first"
         assert [seen[:4] for seen in server.seen] == [b"GET ", b"POST"]
         assert (await engine.providers.test(profile)).model == "first"
@@ -206,6 +206,6 @@ async def test_a_silent_server_is_left_after_its_time(tmp_path: Path) -> None:
         await reader.read()
 
     async with serving(silent) as server, run_engine(tmp_path) as engine:
-        profile = replace(at(server.url), key_name="", first_byte_s=0.1)
+        profile = replace(profile_at(server.url), key_name="", first_byte_s=0.1)
         tested = await engine.providers.test(profile)
         assert "sent nothing for 0.1 s" in tested.sentence

@@ -23,7 +23,7 @@ from playground.core.events import (
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.engine.manage_sessions import purge
-from playground.engine.recorded_model import play, recorded_prompt, tape
+from playground.engine.recorded_model import play, recorded_answers, recorded_prompt
 from playground.simulator.recorded import GONE
 from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_prompt
 from tests.tables import rest_slow
@@ -52,15 +52,15 @@ async def recorded(engine: Engine, prompt: str, *tools: str, profile: str = "sim
 
 async def played(engine: Engine, session_id: str, prompt: str) -> str:
     """The same with that recording as the model."""
-    output = await play(engine, session_id)
-    async with engine.sessions.holding(output) as live:
-        await engine.rules.put(output, ALLOW_ALL, live.session.settings.tools)  # type: ignore[union-attr]
-    await engine.runner.prompt(output, prompt)
-    await wait_while_running(engine, output)
-    return output
+    replay_id = await play(engine, session_id)
+    async with engine.sessions.lock_session(replay_id) as live:
+        await engine.rules.put(replay_id, ALLOW_ALL, live.session.settings.tools)  # type: ignore[union-attr]
+    await engine.runner.prompt(replay_id, prompt)
+    await wait_while_running(engine, replay_id)
+    return replay_id
 
 
-def told(log: Sequence[Logged]) -> list[Event]:
+def answer_events(log: Sequence[Logged]) -> list[Event]:
     return [logged.event for logged in log if isinstance(logged.event, ANSWERED)]
 
 
@@ -77,7 +77,7 @@ async def test_the_same_bytes_and_events_in_each_protocol(profile: str, engine: 
     again = await played(engine, first, WEATHER)
     logs = [await engine.log.events(text) for text in (first, again)]
     assert await bytes_of(engine, again) == await bytes_of(engine, first)
-    assert told(logs[1]) == told(logs[0])
+    assert answer_events(logs[1]) == answer_events(logs[0])
     assert not [item for item in events_of(logs[1], Warned) if item.code == "left_recording"]
     requests = events_of(logs[1], RequestSent)
     assert len(requests) == 2
@@ -96,30 +96,30 @@ async def test_another_result_is_told_and_another_message_is_refused(
     profile: str, engine: Engine
 ) -> None:
     first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
-    output = await play(engine, first)
-    await engine.runner.prompt(output, WEATHER)
-    session = await wait_while_running(engine, output)
+    session_id = await play(engine, first)
+    await engine.runner.prompt(session_id, WEATHER)
+    session = await wait_while_running(engine, session_id)
     for call, decision in zip(session.waiting, ("run", "answer"), strict=True):
         text = "Hail." if decision == "answer" else ""
         told_by = DecisionRequest(decision, call.digest, text=text)
-        await engine.runner.decide(output, call.id, told_by)
-    session = await wait_while_running(engine, output)
-    log = await engine.log.events(output)
+        await engine.runner.decide(session_id, call.id, told_by)
+    session = await wait_while_running(engine, session_id)
+    log = await engine.log.events(session_id)
     words = [item.message for item in events_of(log, Warned) if item.code == "left_recording"]
     assert words == ["This answer was recorded after a different call or result of get_weather."]
-    assert (await bytes_of(engine, output))[2] == (await bytes_of(engine, first))[2]
+    assert (await bytes_of(engine, session_id))[2] == (await bytes_of(engine, first))[2]
 
-    await engine.runner.prompt(output, "And in Rome?")
-    session = await wait_while_running(engine, output)
+    await engine.runner.prompt(session_id, "And in Rome?")
+    session = await wait_while_running(engine, session_id)
     assert session.turn is not None
     assert session.turn.failure is not None
     message = session.turn.failure.message
     assert message.startswith("The recording ends here")
     assert message.endswith("continue with it.")
-    assert not events_of(await engine.log.events(output), RetryScheduled)
+    assert not events_of(await engine.log.events(session_id), RetryScheduled)
 
     other = await played(engine, first, "Tell me a story.")
-    async with engine.sessions.holding(other) as live:
+    async with engine.sessions.lock_session(other) as live:
         failure = live.session.turns[-1].failure
     assert failure is not None
     assert "“Tell me a story.”" in failure.message
@@ -150,18 +150,18 @@ async def test_what_failed_fails_again_in_its_order(fault: str, start_engine: St
 
 async def test_what_came_from_somebody_else_plays_without_its_tools(engine: Engine) -> None:
     first = await recorded(engine, WEATHER, *TOOLS)
-    async with engine.sessions.holding(first) as live:
+    async with engine.sessions.lock_session(first) as live:
         live.own = False
         names = [tool.name for tool in live.session.settings.tools]  # type: ignore[union-attr]
-    output = await play(engine, first, "0")
-    async with engine.sessions.holding(output) as live:
+    session_id = await play(engine, first, "0")
+    async with engine.sessions.lock_session(session_id) as live:
         settings = live.session.settings
     assert names
     assert settings is not None
     assert settings.tools == ()
     assert settings.profile.recorded == first
     assert settings.profile.headers == {"x-playground-pace": "0"}
-    assert engine.keys.missing(settings.profile) == ""
+    assert engine.keys.missing_reason(settings.profile) == ""
     assert await recorded_prompt(engine.log, first, 1) == WEATHER
     assert (
         await recorded_prompt(engine.log, first, 2)
@@ -174,15 +174,15 @@ async def test_what_came_from_somebody_else_plays_without_its_tools(engine: Engi
 async def test_a_deleted_session_is_not_played(profile: str, engine: Engine) -> None:
     """Nor while it is: the sentence says what to do, and blames no provider."""
     first = await recorded(engine, WEATHER, profile=profile)
-    output = await play(engine, first)
+    session_id = await play(engine, first)
     await engine.runner.delete(first)
     with pytest.raises(Conflict, match="Restore it"):
         await play(engine, first)
     for purged in (False, True):
         if purged:
             await purge(engine, [first])
-        await engine.runner.prompt(output, WEATHER)
-        turn = (await wait_while_running(engine, output)).turn
+        await engine.runner.prompt(session_id, WEATHER)
+        turn = (await wait_while_running(engine, session_id)).turn
         assert turn is not None
         assert turn.failure is not None
         assert turn.failure.message == GONE
@@ -190,8 +190,8 @@ async def test_a_deleted_session_is_not_played(profile: str, engine: Engine) -> 
 
 async def test_nothing_answered_is_nothing_to_play(engine: Engine) -> None:
     empty = await create_session(engine)
-    assert await tape(engine.log, empty) is None
-    assert await tape(engine.log, "nobody") is None
+    assert await recorded_answers(engine.log, empty) is None
+    assert await recorded_answers(engine.log, "nobody") is None
     with pytest.raises(BadInput, match="nothing to replay"):
         await play(engine, empty)
     with pytest.raises(BadInput, match="pace must be one of"):

@@ -28,7 +28,7 @@ from playground.core.rules import Rule
 from playground.core.tools import Tool, ToolResult, text_result
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
-from playground.executors.executor import Invocation, Report
+from playground.executors.executor import Invocation, ReportProgress
 from playground.render.blocks import block
 from playground.render.view import View
 from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine, run_prompt
@@ -57,7 +57,7 @@ class Effects:
         self.hangs = True
         self.begun = asyncio.Semaphore(0)
 
-    async def __call__(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def __call__(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         self.ran.append(invocation)
         self.begun.release()
         if self.hangs:
@@ -86,7 +86,7 @@ async def crashed(
 
 
 @pytest.mark.parametrize(
-    ("asked", "ran", "result"),
+    ("decision", "ran", "result"),
     [
         (DecisionRequest("run"), 1, "noted"),
         (DecisionRequest("run", arguments='{"text": "again"}'), 1, "noted"),
@@ -97,7 +97,7 @@ async def crashed(
     ],
 )
 async def test_each_choice_of_a_call_that_was_cut(
-    tmp_path: Path, asked: DecisionRequest, ran: int, result: str
+    tmp_path: Path, decision: DecisionRequest, ran: int, result: str
 ) -> None:
     effects = Effects()
     session_id = await crashed(tmp_path, effects)
@@ -107,23 +107,28 @@ async def test_each_choice_of_a_call_that_was_cut(
         (call,) = session.waiting
         assert (session.state, call.status, call.attempt) == ("waiting", "interrupted", 2)
         # The rule is still there, and does not speak for the user.
-        assert [rule.action for rule in engine.rules.of(session_id)] == ["run"]
+        assert [rule.action for rule in engine.rules.rules_of(session_id)] == ["run"]
         await engine.runner.advance(session_id)
-        assert (effects.ran, next_commands(session, engine.rules.of(session_id))) == ([before], [])
+        assert (effects.ran, next_commands(session, engine.rules.rules_of(session_id))) == (
+            [before],
+            [],
+        )
         log = await engine.log.events(session_id)
         (decided,) = events_of(log, CallDecided)
         with pytest.raises(Conflict, match="out of date"):
-            await engine.runner.decide(session_id, call.id, replace(asked, digest=decided.digest))
+            await engine.runner.decide(
+                session_id, call.id, replace(decision, digest=decided.digest)
+            )
         assert effects.ran == [before]
 
-        await engine.runner.decide(session_id, call.id, replace(asked, digest=call.digest))
+        await engine.runner.decide(session_id, call.id, replace(decision, digest=call.digest))
         session = await wait_while_running(engine, session_id)
         done = session.call(call.id)
         assert session.state == "idle"
         assert done.result is not None
         assert (done.result.text, done.result.is_error) == (
             result,
-            asked.is_error or asked.decision == "deny",
+            decision.is_error or decision.decision == "deny",
         )
         log = await engine.log.events(session_id)
         assert [item.attempt for item in events_of(log, CallStarted)] == [1, 2][: 1 + ran]
@@ -131,7 +136,7 @@ async def test_each_choice_of_a_call_that_was_cut(
         assert len(effects.ran) == 1 + ran
     if ran:
         # Who has had its effect before can tell; who is asked for something else need not.
-        same = asked.arguments is None
+        same = decision.arguments is None
         assert (effects.ran[1].idempotency_key == before.idempotency_key) == same
         assert effects.ran[1].attempt == 2
 
@@ -154,7 +159,7 @@ async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, ti
     async with effects.running(tmp_path) as engine:
         call = (await wait_while_running(engine, session_id)).waiting[0]
         assert (call.raw != safe.arguments, call.arguments) == (True, safe.arguments)
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
             card = block(ENV, view, "call-1-1")
         assert "your edit" in parse(card).text
@@ -188,7 +193,7 @@ async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
 
 async def test_the_card_of_a_cut_call_says_what_there_is_to_choose(tmp_path: Path) -> None:
     session_id = await crashed(tmp_path, Effects())
-    async with run_engine(tmp_path) as engine, engine.sessions.holding(session_id) as live:
+    async with run_engine(tmp_path) as engine, engine.sessions.lock_session(session_id) as live:
         view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
         card = parse(block(ENV, view, "call-1-1")).text
     for words in (
@@ -331,5 +336,5 @@ async def test_a_session_that_cannot_be_read_keeps_no_other_back(
     assert (await wait_while_running(engine, good)).state == "waiting"
     assert f"Session {bad} was not recovered: The " in caplog.text
     with pytest.raises(StoreError):
-        async with engine.sessions.holding(bad):
+        async with engine.sessions.lock_session(bad):
             pass

@@ -158,16 +158,16 @@ def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int
     text = f"é out: {CANARY} done, and {CANARY[:10]}"
     for start in range(0, len(text), size):
         progress.report("at it", None, text[start : start + size])
-        lines += progress.rest()
-    lines += progress.rest(over=True)
+        lines += progress.take_unsaved()
+    lines += progress.take_unsaved(over=True)
     printed = "".join(item.output for item in lines if isinstance(item, CallProgressed))
     assert printed == f"é out: {STARS} done, and {'*' * 10}"
-    assert progress.rest(over=True) == []
+    assert progress.take_unsaved(over=True) == []
 
 
-@pytest.mark.parametrize(("shown", "stars"), [(10, 0), (16, 0), (17, 17), (21, 21)])
+@pytest.mark.parametrize(("shown_length", "stars"), [(10, 0), (16, 0), (17, 17), (21, 21)])
 def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
-    tmp_path: Path, shown: int, stars: int
+    tmp_path: Path, shown_length: int, stars: int
 ) -> None:
     sessions = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
     progress = ProgressSaver(
@@ -184,10 +184,10 @@ def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
             idempotency_key="",
         ),
     )
-    progress.report("at it", None, f"it begins with {CANARY[:shown]}")
-    (output,) = progress.rest(over=True, whole=True)
-    assert isinstance(output, CallProgressed)
-    assert output.output == f"it begins with {'*' * stars}{CANARY[stars:shown]}"
+    progress.report("at it", None, f"it begins with {CANARY[:shown_length]}")
+    (released,) = progress.take_unsaved(over=True, whole=True)
+    assert isinstance(released, CallProgressed)
+    assert released.output == f"it begins with {'*' * stars}{CANARY[stars:shown_length]}"
 
 
 @pytest.mark.parametrize(
@@ -199,11 +199,11 @@ async def test_nothing_of_a_plain_session_is_starred(profile: str, engine: Engin
     for tools, prompt in (*SHIPPED_ASKED.items(), ("", "Answer fast, with a basic plan.")):
         named = [tools] if tools else shipped
         session = await run_prompt(engine, prompt, *named, asked_profile=profile, rules=ALLOW_ALL)
-        whole = await read_bundle(engine, session.id)
-        left = redact_bundle(whole, set(engine.keys.secrets()), {}, ())
+        bundle = await read_bundle(engine, session.id)
+        left = redact_bundle(bundle, set(engine.keys.secrets()), {}, ())
         assert left.marks == ()
-        assert write_session(left.bundle).data == write_session(whole).data
-        checked = [logged.event for logged in whole.log if isinstance(logged.event, CallChecked)]
+        assert write_session(left.bundle).data == write_session(bundle).data
+        checked = [logged.event for logged in bundle.log if isinstance(logged.event, CallChecked)]
         assert all(item.code for item in checked)
         assert len(checked) == bool(tools)
 
@@ -223,14 +223,14 @@ def spoken(*deltas: object) -> bytes:
     return (head + body).encode()
 
 
-def called(arguments: str, **more: object) -> dict[str, object]:
+def call_delta(arguments: str, **more: object) -> dict[str, object]:
     return {"tool_calls": [{"index": 0, **more, "function": {"arguments": arguments}}]}
 
 
 ECHOES: dict[str, bytes] = {
     "one character each": spoken(*({"content": letter} for letter in CANARY)),
     "escaped throughout": spoken({"content": "ESCAPED"}),
-    "arguments": spoken({"tool_calls": [FIRST]}, *map(called, CANARY), called('"}')),
+    "arguments": spoken({"tool_calls": [FIRST]}, *map(call_delta, CANARY), call_delta('"}')),
 }
 
 
@@ -247,7 +247,7 @@ async def test_a_key_that_comes_back_in_pieces_is_in_no_row(tmp_path: Path, echo
             for call in session.waiting:
                 await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
                 await wait_while_running(engine, session_id)
-            async with engine.sessions.holding(session_id) as live:
+            async with engine.sessions.lock_session(session_id) as live:
                 assert live.title == f"my key is {STARS}"
                 await engine.sessions.rename(live, f"about {CANARY}")
             await engine.sessions.create(Settings(SIMULATOR), f"with {CANARY}")

@@ -70,7 +70,7 @@ FAULTS: tuple[tuple[str, str, str, str], ...] = (
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
 async def test_a_session_survives_each_kind_of_end(profile: str, engine: Engine) -> None:
-    wrong: list[tuple[str, ...]] = []
+    failures: list[tuple[str, ...]] = []
     for fault, state, failure, word in FAULTS:
         prompt = f"[[fault:{fault}]] What is 17 * 23?"
         session = await run_prompt(engine, prompt, "calculator", asked_profile=profile)
@@ -78,9 +78,9 @@ async def test_a_session_survives_each_kind_of_end(profile: str, engine: Engine)
         literal = turn.failure.failure if turn.failure is not None else ""
         message = turn.failure.message if turn.failure is not None else ""
         if (session.state, literal) != (state, failure) or word not in message:
-            wrong.append((fault, session.state, literal, message))
+            failures.append((fault, session.state, literal, message))
         if message and not message.rstrip().endswith((".", "!", "?", ")", '"')):
-            wrong.append((fault, "no sentence", message))
+            failures.append((fault, "no sentence", message))
         assert next_commands(session) == []
         # The session survives: it reads again from its log, and takes what comes next.
         again = await engine.log.events(session.id)
@@ -88,7 +88,7 @@ async def test_a_session_survives_each_kind_of_end(profile: str, engine: Engine)
         if state in ("failed", "interrupted"):
             await engine.runner.retry(session.id)
             await wait_while_running(engine, session.id)
-    assert wrong == []
+    assert failures == []
 
 
 @pytest.mark.parametrize("fault", ["args-truncated", "args-garbage", "args-array", "tool-unknown"])
@@ -329,10 +329,10 @@ async def test_what_is_written_at_once_is_bounded_by_its_bytes() -> None:
     answering, piece = OpenRequest(), b"x" * (TOGETHER_BYTES // 4)
     for _ in range(10):
         answering.put(Received(0, piece))
-    assert [len(await answering.drained()) for _ in range(3)] == [4, 4, 2]
+    assert [len(await answering.next_items()) for _ in range(3)] == [4, 4, 2]
     for _ in range(TOGETHER + 1):
         answering.put(Received(0, b"x"))
-    assert [len(await answering.drained()) for _ in range(2)] == [TOGETHER, 1]
+    assert [len(await answering.next_items()) for _ in range(2)] == [TOGETHER, 1]
 
 
 class Saving:
@@ -343,7 +343,7 @@ class Saving:
 
     async def append(self, *_: Any, **named: Any) -> None: ...
 
-    async def surely(self, *_: Any) -> None:
+    async def save_when_writable(self, *_: Any) -> None:
         self._saved()
 
 
@@ -392,12 +392,14 @@ async def test_once_stopped_no_call_is_checked_while_it_streams(
 ) -> None:
     """What had arrived by then is decoded and kept; Stop waits for that, and for nothing else."""
     looked: list[Event] = []
-    monkeypatch.setattr(StreamingValidation, "after", lambda self, event: looked.append(event))
-    writing, asked = written_to(Saving(), Tool("note")), count()
+    monkeypatch.setattr(
+        StreamingValidation, "check_event", lambda self, event: looked.append(event)
+    )
+    writing, asked_count = written_to(Saving(), Tool("note")), count()
     document = {"function": {"name": "note", "arguments": {"n": 1}}}
     line = json.dumps({"message": {"role": "assistant", "content": "", "tool_calls": [document]}})
     first = Received(0, started=ResponseStarted(200, {}))
     rest = [Received(0, line.encode() + b"\n") for _ in range(50)]
     stopped = ResponseFailed("stopped", "Stop.")
-    await writing.take([first, *rest], lambda: stopped if next(asked) > 5 else None)
+    await writing.take([first, *rest], lambda: stopped if next(asked_count) > 5 else None)
     assert sum(isinstance(event, PartEnded) for event in looked) == 5

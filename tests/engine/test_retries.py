@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(
-    ("attempt", "asked", "share", "seconds"),
+    ("attempt", "retry_after_s", "share", "seconds"),
     [
         (1, None, 0.5, 1.0),
         (2, None, 0.5, 2.0),
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.anyio
         (2, -5.0, 0.5, 2.0),
     ],
 )
-def test_wait(attempt: int, asked: float | None, share: float, seconds: float) -> None:
-    assert retry_wait_s(attempt, asked, share) == seconds
+def test_wait(attempt: int, retry_after_s: float | None, share: float, seconds: float) -> None:
+    assert retry_wait_s(attempt, retry_after_s, share) == seconds
 
 
 def test_why_in_a_word() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from playground.core.errors import BadInput, Conflict, NotFound
 from playground.core.rules import Rule, base_of
-from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.servers import Acceptance, Server, fingerprint
 from playground.core.tools import Tool
 from playground.engine.engine import Engine
 from playground.engine.rules import ALWAYS, MOST_RULES
@@ -28,7 +28,7 @@ def mock(name: str, **fields: Any) -> Tool:
 
 
 def order(engine: Engine, session_id: str = ALWAYS) -> str:
-    return "".join(rule.tool for rule in engine.rules.listed(session_id))
+    return "".join(rule.tool for rule in engine.rules.rule_list(session_id))
 
 
 async def test_a_list_is_written_moved_and_had_back(engine: Engine) -> None:
@@ -51,7 +51,7 @@ async def test_a_list_is_written_moved_and_had_back(engine: Engine) -> None:
     edited = await rules.edit(ALWAYS, b.id, Rule("e", "stop"), ())
     assert (edited.id, order(engine)) == (b.id, "cdea")
     await rules.switch(ALWAYS, a.id, enabled=False)
-    listed = rules.listed(ALWAYS)
+    listed = rules.rule_list(ALWAYS)
     again = await engine.library.rules()
     assert again[ALWAYS] == listed
     assert [rule.enabled for rule in listed] == [True, True, True, False]
@@ -70,7 +70,7 @@ async def test_a_list_has_a_cap(engine: Engine) -> None:
         await engine.rules.add(session_id, Rule("x", "deny"), ())
     with pytest.raises(BadInput, match="at most 200"):
         await engine.rules.put(session_id, [Rule("x", "deny")] * (MOST_RULES + 1), ())
-    first = engine.rules.listed(session_id)[0]
+    first = engine.rules.rule_list(session_id)[0]
     await engine.rules.delete(session_id, first.id)
     await engine.rules.add(session_id, Rule("y", "deny"), ())
     with pytest.raises(BadInput, match="already 200 rules"):
@@ -100,7 +100,7 @@ async def test_no_rule_holds_a_key(rule: Rule, start_engine: StartEngine) -> Non
         with pytest.raises(BadInput, match="contains the value of a key") as refused:
             await writing
         assert KEY not in str(refused.value)
-    assert engine.rules.of("s") == (stored,)
+    assert engine.rules.rules_of("s") == (stored,)
 
 
 async def test_what_lets_through_is_bound_to_the_tools_of_its_day(
@@ -113,13 +113,13 @@ async def test_what_lets_through_is_bound_to_the_tools_of_its_day(
     deny = await rules.add(ALWAYS, Rule("*", "deny"), [tool, two])
     assert (set(run.bound or ()), deny.bound) == ({"one", "two"}, None)
     later = [replace(tool, description="Another."), mock("three")]
-    held = await rules.holding([run, deny], later)
-    assert held == [{"one": "changed", "two": "gone", "three": "new"}, None]
-    assert rules.listed(ALWAYS)[0].bound == run.bound, "looking binds nothing"
+    changes = await rules.binding_states([run, deny], later)
+    assert changes == [{"one": "changed", "two": "gone", "three": "new"}, None]
+    assert rules.rule_list(ALWAYS)[0].bound == run.bound, "looking binds nothing"
     switched = await rules.switch(ALWAYS, run.id, enabled=False)
     assert switched.bound == run.bound
     renewed = await rules.renew(ALWAYS, run.id, later)
-    assert await rules.holding([renewed], later) == [
+    assert await rules.binding_states([renewed], later) == [
         {"one": "same", "two": "gone", "three": "same"}
     ]
     await rules.delete(ALWAYS, run.id)
@@ -132,10 +132,14 @@ async def test_a_rule_goes_from_a_session_to_always_and_back(engine: Engine) -> 
     session_id = await create_session(engine, [tool])
     rule = await rules.add(session_id, Rule("one", "run"), [tool])
     assert rule.here == session_id
-    given = await rules.hand(session_id, rule.id, ALWAYS)
+    handed_rule = await rules.move_to_list(session_id, rule.id, ALWAYS)
     assert (order(engine, session_id), order(engine)) == ("", "one")
-    assert (given.id, given.here, given.bound) == (rule.id, session_id, rule.bound)
-    back = await rules.hand(ALWAYS, rule.id, "other")
+    assert (handed_rule.id, handed_rule.here, handed_rule.bound) == (
+        rule.id,
+        session_id,
+        rule.bound,
+    )
+    back = await rules.move_to_list(ALWAYS, rule.id, "other")
     assert (back.here, order(engine, "other"), order(engine)) == ("other", "one", "")
 
 
@@ -146,7 +150,7 @@ async def test_a_change_for_always_decides_no_call_that_waits_elsewhere(engine: 
     run = await rules.add(ALWAYS, Rule("*", "run"), ())
     rules._clock = lambda: run.since_ms + 1_000
     await rules.delete(ALWAYS, ask.id)
-    assert [rule.since_ms for rule in rules.listed(ALWAYS)] == [run.since_ms + 1_000]
+    assert [rule.since_ms for rule in rules.rule_list(ALWAYS)] == [run.since_ms + 1_000]
 
 
 async def test_a_tool_of_a_server_is_bound_as_it_was_accepted(start_engine: StartEngine) -> None:
@@ -157,13 +161,13 @@ async def test_a_tool_of_a_server_is_bound_as_it_was_accepted(start_engine: Star
     rules, library = engine.rules, engine.library
     none = await rules.add(ALWAYS, Rule("t", "run"), [tool])
     assert none.bound == {}
-    await library.save_server(server, Accepted(fingerprint(server), {"t": "1" * 64}), 1)
+    await library.save_server(server, Acceptance(fingerprint(server), {"t": "1" * 64}), 1)
     rule = await rules.add(ALWAYS, Rule("t", "run"), [tool])
-    assert await rules.holding([none, rule], [tool]) == [{"t": "new"}, {"t": "same"}]
-    await library.save_server(server, Accepted(fingerprint(server), {"t": "2" * 64}), 1)
-    assert await rules.holding([rule], [tool]) == [{"t": "changed"}]
-    await library.save_server(server, Accepted("0" * 64, {"t": "1" * 64}), 1)
-    assert await rules.holding([rule], [tool]) == [{"t": "changed"}]
+    assert await rules.binding_states([none, rule], [tool]) == [{"t": "new"}, {"t": "same"}]
+    await library.save_server(server, Acceptance(fingerprint(server), {"t": "2" * 64}), 1)
+    assert await rules.binding_states([rule], [tool]) == [{"t": "changed"}]
+    await library.save_server(server, Acceptance("0" * 64, {"t": "1" * 64}), 1)
+    assert await rules.binding_states([rule], [tool]) == [{"t": "changed"}]
 
 
 async def test_what_cannot_be_told_in_time_is_not_bound(
@@ -176,43 +180,43 @@ async def test_what_cannot_be_told_in_time_is_not_bound(
         await asyncio.Event().wait()
         return CallCheck()
 
-    monkeypatch.setattr(engine.executors.by_kind["mock"], "checked", never)
+    monkeypatch.setattr(engine.executors.by_kind["mock"], "check_before_run", never)
     adding = engine.rules.add(ALWAYS, Rule("*", "run"), [mock("one")])
     async with asyncio.timeout(20):
         rule, other = await asyncio.gather(
             adding, engine.rules.add(ALWAYS, Rule("*", "deny"), [mock("one")])
         )
-        held = await engine.rules.holding([rule, other], [mock("one")])
-    assert (rule.bound, held) == ({}, [{"one": "new"}, None])
-    assert engine.rules.listed(ALWAYS) == (other, rule), "others do not wait for it"
+        changes = await engine.rules.binding_states([rule, other], [mock("one")])
+    assert (rule.bound, changes) == ({}, [{"one": "new"}, None])
+    assert engine.rules.rule_list(ALWAYS) == (other, rule), "others do not wait for it"
 
 
 async def test_a_rule_that_was_changed_meanwhile_is_not_renewed(engine: Engine) -> None:
     rule = await engine.rules.add(ALWAYS, Rule("one", "run"), [mock("one")])
-    bound = engine.rules.bound
+    bound = engine.rules.bind
 
     async def slow(rule: Rule, tools: Any) -> Rule:
         await engine.rules.switch(ALWAYS, rule.id, enabled=False)
         return await bound(rule, tools)
 
-    engine.rules.bound = slow  # type: ignore[method-assign]
+    engine.rules.bind = slow  # type: ignore[method-assign]
     with pytest.raises(Conflict, match="just changed"):
         await engine.rules.renew(ALWAYS, rule.id, [mock("one")])
-    assert not engine.rules.listed(ALWAYS)[0].enabled
+    assert not engine.rules.rule_list(ALWAYS)[0].enabled
 
 
 async def test_a_rule_is_written_by_the_lists_that_were_seen_alone(engine: Engine) -> None:
     """A deny may come while a proposed rule waits for its turn to be written."""
     rules = engine.rules
     for into, other in (("s", ALWAYS), (ALWAYS, "s"), ("s", "s")):
-        seen = {text: rules.listed(text) for text in ("s", ALWAYS)}
+        known_rules = {text: rules.rule_list(text) for text in ("s", ALWAYS)}
         await rules.add(other, Rule("w", "deny"), ())
-        count = len(rules.listed(into))
+        count = len(rules.rule_list(into))
         with pytest.raises(Conflict, match="Check the rule again"):
-            await rules.add(into, Rule("w", "run"), (), 0, seen)
-        assert len(rules.listed(into)) == count
-    seen = {text: rules.listed(text) for text in ("s", ALWAYS)}
-    await rules.add("s", Rule("w", "run"), (), None, seen)
+            await rules.add(into, Rule("w", "run"), (), 0, known_rules)
+        assert len(rules.rule_list(into)) == count
+    known_rules = {text: rules.rule_list(text) for text in ("s", ALWAYS)}
+    await rules.add("s", Rule("w", "run"), (), None, known_rules)
 
 
 async def test_an_edit_replaces_only_what_was_read(engine: Engine) -> None:
@@ -224,19 +228,19 @@ async def test_an_edit_replaces_only_what_was_read(engine: Engine) -> None:
     assert not edited.enabled, "not switched on by the way"
     with pytest.raises(Conflict, match="It is now “deny w”"):
         await rules.edit("s", rule.id, Rule("w", "run"), (), base=base)
-    assert rules.listed("s") == (edited,)
-    bound = rules.bound
+    assert rules.rule_list("s") == (edited,)
+    bound = rules.bind
 
     async def slow(rule: Rule, tools: Any) -> Rule:
-        rules.bound = bound  # type: ignore[method-assign]
+        rules.bind = bound  # type: ignore[method-assign]
         await rules.edit("s", rule.id or edited.id, Rule("w", "stop"), ())
         await rules.switch("s", edited.id, enabled=True)
         return await bound(rule, tools)
 
-    rules.bound = slow  # type: ignore[method-assign]
+    rules.bind = slow  # type: ignore[method-assign]
     with pytest.raises(Conflict, match="It is now “stop the run at w”"):
         await rules.edit("s", rule.id, Rule("w", "run"), ())
-    assert rules.listed("s")[0].enabled
+    assert rules.rule_list("s")[0].enabled
 
 
 async def test_what_is_not_among_the_tools_stays_bound_as_it_was(start_engine: StartEngine) -> None:
@@ -244,9 +248,9 @@ async def test_what_is_not_among_the_tools_stays_bound_as_it_was(start_engine: S
     engine = await start_engine()
     rules = engine.rules
     stored_data = (await rules.add(ALWAYS, Rule("*", "run"), [own])).bound
-    rule = rules.listed(ALWAYS)[0]
+    rule = rules.rule_list(ALWAYS)[0]
     renewed = await rules.renew(ALWAYS, rule.id, [other])
-    assert await rules.holding([renewed], [own, other]) == [{"own": "same", "other": "same"}]
+    assert await rules.binding_states([renewed], [own, other]) == [{"own": "same", "other": "same"}]
     edited = await rules.edit(ALWAYS, rule.id, Rule("own", "run"), [other])
     assert edited.bound == stored_data
     changed = replace(own, description="Another.")
@@ -274,7 +278,7 @@ async def test_undo_puts_nothing_before_what_was_written_since(
     for rule in since:
         await rules.add("s", rule, ())
     back, message = await rules.restore("s", run.id)
-    assert (rules.listed("s").index(back), note in message, bool(message)) == (
+    assert (rules.rule_list("s").index(back), note in message, bool(message)) == (
         place,
         True,
         bool(note),
@@ -284,7 +288,7 @@ async def test_undo_puts_nothing_before_what_was_written_since(
 async def test_a_change_for_always_ends_what_a_rule_had_of_its_session(engine: Engine) -> None:
     rules = engine.rules
     rule = await rules.add("s", Rule("w", "run"), ())
-    assert (await rules.hand("s", rule.id, ALWAYS)).here == "s"
+    assert (await rules.move_to_list("s", rule.id, ALWAYS)).here == "s"
     again = await rules.add(ALWAYS, Rule("x", "ask"), ())
     assert rules.rule(ALWAYS, rule.id).here == "s", "nothing that stood there has changed"
     await rules.delete(ALWAYS, again.id)

@@ -17,7 +17,7 @@ from playground.engine import decisions
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.engine.rules import ALWAYS
-from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.executor import CallCheck, Invocation, ReportProgress
 from playground.protocols.server import ModelReply, call
 from playground.simulator.scenario import Scenario, ScenarioTurn
 from tests.engines import StartEngine, create_session, events_of, run_engine
@@ -43,19 +43,19 @@ class Held:
         self.asked = asyncio.Event()
         self.code = code
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         self.asked.set()
         await self.go.wait()
         return CallCheck(self.code, parallel_safe=True)
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         same = invocation.code == self.code
         return text_result("ran" if same else "nothing was run", is_error=not same)
 
 
-def of_kind(engine: Engine, kind: AnsweredBy, held: Held) -> Held:
-    engine.executors.by_kind = {**engine.executors.by_kind, kind: held}
-    return held
+def of_kind(engine: Engine, kind: AnsweredBy, gate: Held) -> Held:
+    engine.executors.by_kind = {**engine.executors.by_kind, kind: gate}
+    return gate
 
 
 async def prompted(engine: Engine, prompt: str, *tools: Tool, rules: tuple[Rule, ...]) -> Session:
@@ -85,14 +85,14 @@ async def test_what_was_denied_anywhere_no_proposed_rule_runs(tmp_path: Path) ->
 
 async def held_behind(engine: Engine) -> tuple[Session, Held]:
     """The call of `first` asks; that of `slow`, which a rule decided, is held behind it."""
-    held = of_kind(engine, "mcp", Held())
-    held.go.set()
+    gate = of_kind(engine, "mcp", Held())
+    gate.go.set()
     session = await prompted(engine, "Go.", FIRST, SLOW, rules=(Rule("slow", "run"),))
     assert [call.status for call in session.calls()][:2] == ["waiting", "decided"]
-    return session, held
+    return session, gate
 
 
-async def answered(engine: Engine, session: Session) -> Session:
+async def wait_for_answer(engine: Engine, session: Session) -> Session:
     (call,) = session.waiting
     await engine.runner.decide(
         session.id, call.id, DecisionRequest("answer", call.digest, text="so")
@@ -105,16 +105,16 @@ async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
     change: str, start_engine: StartEngine
 ) -> None:
     engine = await start_engine(scenario=PAIR)
-    session, held = await held_behind(engine)
-    (rule,) = engine.rules.listed(session.id)
+    session, gate = await held_behind(engine)
+    (rule,) = engine.rules.rule_list(session.id)
     match change:
         case "deleted":
             await engine.rules.delete(session.id, rule.id)
         case "denied":
             await engine.rules.add(session.id, Rule("slow", "deny"), (), 0)
         case "code":
-            held.code = "two"
-    session = await answered(engine, session)
+            gate.code = "two"
+    session = await wait_for_answer(engine, session)
     slow = session.call("1.1")
     outcome = {
         "none": ("done", "ran", ""),
@@ -135,16 +135,16 @@ async def test_the_look_before_held_calls_begin_holds_nobody_and_begins_nothing_
 ) -> None:
     monkeypatch.setattr(decisions, "SOON_S", 0.01 if does == "late" else 600.0)
     engine = await start_engine(scenario=TRIO)
-    session, held = await held_behind(engine)
-    (rule,) = engine.rules.listed(session.id)
-    held.go.clear()
-    held.asked.clear()
+    session, gate = await held_behind(engine)
+    (rule,) = engine.rules.rule_list(session.id)
+    gate.go.clear()
+    gate.asked.clear()
     (call,) = session.waiting
     with anyio.fail_after(20):  # the lock is free while what answers is looked at
         await engine.runner.decide(
             session.id, call.id, DecisionRequest("answer", call.digest, text="so")
         )
-        await held.asked.wait()
+        await gate.asked.wait()
         match does:
             case "stop":
                 await engine.runner.stop(session.id)
@@ -153,10 +153,10 @@ async def test_the_look_before_held_calls_begin_holds_nobody_and_begins_nothing_
             case "deny":
                 await engine.rules.add(session.id, Rule("slow", "deny"), (), 0)
             case "code":
-                held.code = "two"
+                gate.code = "two"
             case "late":
                 await wait_for_event(engine, session.id, CallStarted)
-    held.go.set()
+    gate.go.set()
     session = await wait_while_running(engine, session.id)
     begun, state, status = {
         "stop": (0, "interrupted", "decided"),
@@ -175,15 +175,15 @@ async def test_a_stop_waits_for_its_check_and_nothing_begins_before(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine(scenario=PAIR)
-    held = of_kind(engine, "mcp", Held())
+    gate = of_kind(engine, "mcp", Held())
     rules = (Rule("slow", "stop"), Rule("first", "run"))
     session_id = await create_session(engine, [FIRST, SLOW], rules=rules)
     await engine.runner.prompt(session_id, "Go.")
     with anyio.fail_after(20):
-        await held.asked.wait()
+        await gate.asked.wait()
     await wait_for_event(engine, session_id, CallChecked)
     await engine.runner.advance(session_id)
-    held.go.set()
+    gate.go.set()
     session = await wait_while_running(engine, session_id)
     assert (session.stopped, session.call("1.1").stopped_by) == (True, "stop the run at slow")
     log = await engine.log.events(session_id)

@@ -88,15 +88,15 @@ async def test_code_that_changed_since_the_card_was_drawn_is_not_run(
     engine = await start_engine()
     session = await waiting(engine, tool)
     (call,) = session.waiting
-    seen = call.digest
+    digest = call.digest
     file.write_text(file.read_text() + "# another\n")
     with pytest.raises(Conflict, match="has changed since this card") as caught:
-        await engine.runner.decide(session.id, call.id, DecisionRequest("run", seen))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", digest))
     assert effects(tmp_path) == 0
     assert (call.status, session.state) == ("waiting", "waiting")
-    assert caught.value.outcome["digest"] == call.digest != seen
+    assert caught.value.outcome["digest"] == call.digest != digest
     with pytest.raises(Conflict, match="out of date"):
-        await engine.runner.decide(session.id, call.id, DecisionRequest("run", seen))
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", digest))
     await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
     assert (await wait_while_running(engine, session.id)).state == "idle"
     assert effects(tmp_path) == 1
@@ -164,14 +164,14 @@ async def test_a_result_is_never_lost_to_a_cancel_that_comes_too_late(
     """The tool is done and waits for the session; whoever cancels now must not strand the call."""
     session = await waiting(engine, noting(tmp_path))
     (call,) = session.waiting
-    async with engine.sessions.holding(session.id):
+    async with engine.sessions.lock_session(session.id):
         decided = asyncio.create_task(
             engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         )
         await asyncio.sleep(0)
     await decided
     running_call = engine.runner._running._running[session.id, call.id]
-    async with engine.sessions.holding(session.id):
+    async with engine.sessions.lock_session(session.id):
         await asyncio.wait([running_call.work])
         running_call.work.cancel()
     assert (await wait_while_running(engine, session.id)).state == "idle"

@@ -87,7 +87,7 @@ def prompt(redactor: Redactor, text: str) -> str:
     return event.text
 
 
-def result(redactor: Redactor, text: str) -> str:
+def result_text(redactor: Redactor, text: str) -> str:
     event = redact_event(CallEnded("1.1", ToolResult((Content(text=text),))), redactor)
     assert isinstance(event, CallEnded)
     return event.result.content[0].text
@@ -105,7 +105,7 @@ def log_line(redactor: Redactor, text: str) -> str:
     return str(record.msg)
 
 
-def refused(check: Callable[[Redactor, str], None]) -> Callable[[Redactor, str], str]:
+def expect_refusal(check: Callable[[Redactor, str], None]) -> Callable[[Redactor, str], str]:
     def place(redactor: Redactor, text: str) -> str:
         try:
             check(redactor, text)
@@ -148,27 +148,27 @@ def live(size: int) -> Callable[[Redactor, str], str]:
     """What is shown of an answer whose deltas have `size` characters; its bytes say the same."""
 
     def place(redactor: Redactor, text: str) -> str:
-        held, frames = StreamRedactor(1, redactor), bytearray()
+        stream_redactor, frames = StreamRedactor(1, redactor), bytearray()
         shown: list[str] = []
 
         def take() -> None:
-            released = held.release(held.size)
+            released = stream_redactor.release(stream_redactor.size)
             shown.extend(
                 event.text for event, *_ in released.events if isinstance(event, PartDelta)
             )
             frames.extend(b"".join(chunk.data for chunk in released.chunks))
 
-        held.add_event(PartStarted(0, "text", "", ""), 0, 0, 0)
+        stream_redactor.add_event(PartStarted(0, "text", "", ""), 0, 0, 0)
         for piece in cut(text, size):
-            frame, start = f"data: {json.dumps({'text': piece})}\n\n".encode(), held.size
-            held.add_bytes(frame, 0)
-            held.add_event(PartDelta(0, piece), 0, start, held.size)
+            frame, start = f"data: {json.dumps({'text': piece})}\n\n".encode(), stream_redactor.size
+            stream_redactor.add_bytes(frame, 0)
+            stream_redactor.add_event(PartDelta(0, piece), 0, start, stream_redactor.size)
             take()
-        held.add_event(
+        stream_redactor.add_event(
             PartEnded(0, text=text, name="", provider_id="", meta={}, complete=True),
             0,
-            held.size,
-            held.size,
+            stream_redactor.size,
+            stream_redactor.size,
         )
         take()
         lines = [json.loads(line[6:])["text"] for line in bytes(frames).split(b"\n\n")[:-1]]
@@ -184,11 +184,11 @@ PLACES: dict[str, Callable[[Redactor, str], str]] = {
     "bytes": as_bytes,
     "names of JSON": as_names,
     "prompt": prompt,
-    "result": result,
+    "result": result_text,
     "note": note,
     "log line": log_line,
-    "tool": refused(tool_holds),
-    "rule": refused(rule_holds),
+    "tool": expect_refusal(tool_holds),
+    "rule": expect_refusal(rule_holds),
     "recording": recording,
     "export": export,
     "live, at once": live(10_000),

@@ -38,9 +38,9 @@ PLACES: tuple[tuple[dict[str, Any], str], ...] = (
 
 async def test_a_key_in_the_settings_is_refused_by_its_place(start_engine: StartEngine) -> None:
     engine = await start_engine(environment={"OPENAI_API_KEY": KEY})
-    for asked, place in PLACES:
+    for key_settings, place in PLACES:
         with pytest.raises(BadInput, match=place) as caught:
-            await settings_from(engine, asked)
+            await settings_from(engine, key_settings)
         assert KEY[:12] not in str(caught.value)
     assert (await settings_from(engine, {"system": KEY})).system == KEY  # masked when kept
 
@@ -50,12 +50,12 @@ async def test_a_title_and_an_address_are_masked(engine: Engine) -> None:
     settings = await settings_from(engine, {**HOST, "base_url": place, "model": "m"})
     session_id = await engine.sessions.create(settings, "before")
     engine.keys.paste("MY_KEY", KEY)  # known only now
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         await engine.sessions.rename(live, f"T {KEY}")
         assert live.title == "T " + "*" * len(KEY)
         prepared = engine.client.prepare(live.session, settings.tool_choice)
     assert KEY in prepared.url
     assert KEY not in prepared.sent.url
     other = await engine.sessions.create(await settings_from(engine, {}), f"T {KEY}")
-    async with engine.sessions.holding(other) as live:
+    async with engine.sessions.lock_session(other) as live:
         assert KEY not in live.title

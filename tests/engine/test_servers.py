@@ -12,11 +12,11 @@ import anyio
 import pytest
 
 from playground.core.errors import BadInput, BadTool, Conflict, NotFound
-from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.servers import Acceptance, Server, fingerprint
 from playground.core.tools import Tool
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
-from playground.engine.servers import ShownServer, offered
+from playground.engine.servers import ShownServer, list_offered_tools
 from playground.engine.settings import profile_from
 from playground.exchange.tool_import import import_tools
 from playground.executors.executor import ThrottledProgress
@@ -77,14 +77,14 @@ GOOD: list[Mapping[str, Any]] = [
 ]
 
 
-async def listed(servers: Any, name: str) -> ShownServer:
+async def list_server(servers: Any, name: str) -> ShownServer:
     with anyio.fail_after(40):
-        shown: ShownServer = await servers.list_tools(name)
-    return shown
+        server: ShownServer = await servers.list_tools(name)
+    return server
 
 
-def marks(shown: ShownServer) -> dict[str, str]:
-    return {offered_tool.name: offered_tool.mark for offered_tool in shown.offered}
+def marks(server: ShownServer) -> dict[str, str]:
+    return {offered_tool.name: offered_tool.mark for offered_tool in server.offered}
 
 
 @pytest.mark.slow
@@ -102,13 +102,13 @@ async def test_from_kept_to_taken_and_changed(start_engine: StartEngine) -> None
 
     await servers.accept("turncoat", fingerprint(server))
     assert (await servers.get("turncoat")).state == "resting"
-    shown = await listed(servers, "turncoat")
-    assert (shown.state, marks(shown)) == ("connected", {"t": "new"})
-    first = shown.offered[0].listed
+    listed_server = await list_server(servers, "turncoat")
+    assert (listed_server.state, marks(listed_server)) == ("connected", {"t": "new"})
+    first = listed_server.offered[0].listed
     assert first is not None
     with pytest.raises(Conflict, match="has changed its tool t"):
-        await servers.take("turncoat", [("t", "0" * 64)])
-    assert await servers.take("turncoat", [("t", first.fingerprint)]) == ["t"]
+        await servers.add_tools("turncoat", [("t", "0" * 64)])
+    assert await servers.add_tools("turncoat", [("t", first.fingerprint)]) == ["t"]
     entry = await engine.library.entry("t")
     assert entry.enabled
     assert entry.tool.config == {"server": "turncoat", "tool": "t"}
@@ -116,22 +116,22 @@ async def test_from_kept_to_taken_and_changed(start_engine: StartEngine) -> None
     assert marks(await servers.get("turncoat")) == {"t": "same"}
 
     await engine.library.save(replace(entry.tool, name="mine", timeout_s=5), 1, original="t")
-    checked = await engine.executors.checked("s", entry.tool, "{}")
+    checked = await engine.executors.check_before_run("s", entry.tool, "{}")
     assert checked.problems == ()
     connection = engine.servers._mcp.peer(server).connection
     assert connection is not None
     await connection.call("t", {}, ThrottledProgress(lambda *_: None))
-    shown = await listed(servers, "turncoat")
-    assert marks(shown) == {"t": "changed"}
-    second = shown.offered[0].listed
+    listed_server = await list_server(servers, "turncoat")
+    assert marks(listed_server) == {"t": "changed"}
+    second = listed_server.offered[0].listed
     assert second is not None
-    checked = await engine.executors.checked("s", entry.tool, "{}")
+    checked = await engine.executors.check_before_run("s", entry.tool, "{}")
     assert [problem.kind for problem in checked.problems] == ["caution"]
-    assert await servers.take("turncoat", [("t", second.fingerprint)]) == ["mine"]
+    assert await servers.add_tools("turncoat", [("t", second.fingerprint)]) == ["mine"]
     mine = await engine.library.entry("mine")
     assert (mine.tool.description, mine.tool.timeout_s) == ("Now it is another.", 5)
     assert mine.version == 3
-    assert (await engine.executors.checked("s", mine.tool, "{}")).problems == ()
+    assert (await engine.executors.check_before_run("s", mine.tool, "{}")).problems == ()
 
     await servers.stop("turncoat")
     assert (await servers.get("turncoat")).state == "resting"
@@ -155,8 +155,8 @@ async def test_a_changed_server_asks_again(start_engine: StartEngine) -> None:
     with pytest.raises(Conflict, match="already"):
         await engine.servers.save(server)
     await engine.servers.save(replace(server, name="other"), "fine")
-    shown = await engine.servers.all()
-    assert [(shown_server.server.name, shown_server.state) for shown_server in shown] == [
+    servers = await engine.servers.list_servers()
+    assert [(shown_server.server.name, shown_server.state) for shown_server in servers] == [
         ("other", "changed")
     ]
 
@@ -170,15 +170,15 @@ async def test_what_a_server_needs_and_says_is_told_without_a_key(
     await engine.servers.accept("gone", fingerprint(server))
     assert (await engine.servers.get("gone")).missing == ("NOT_THERE",)
     with pytest.raises(BadInput, match="This server needs NOT_THERE"):
-        await listed(engine.servers, "gone")
+        await list_server(engine.servers, "gone")
     loud = Server("loud", "/bin/sh", ("-c", 'echo "$A" >&2'), {"A": "${MY_API_KEY}"})
     await engine.servers.save(loud)
     await engine.servers.accept("loud", fingerprint(loud))
     with pytest.raises(BadInput, match="exit code 0"):
-        await listed(engine.servers, "loud")
-    shown = await engine.servers.get("loud")
-    assert (shown.state, shown.tail) == ("failed", "*" * len(CANARY) + "\n")
-    assert CANARY not in shown.tail
+        await list_server(engine.servers, "loud")
+    listed_server = await engine.servers.get("loud")
+    assert (listed_server.state, listed_server.tail) == ("failed", "*" * len(CANARY) + "\n")
+    assert CANARY not in listed_server.tail
 
 
 @pytest.mark.parametrize(("data", "words"), BAD)
@@ -187,14 +187,14 @@ async def test_what_cannot_be_kept_says_why(
 ) -> None:
     engine = await start_engine(environment={"MY_API_KEY": CANARY})
     with pytest.raises(BadInput) as refused:
-        engine.servers.checked(data)
+        engine.servers.parse_server(data)
     assert words in str(refused.value)
     assert CANARY not in str(refused.value)
 
 
 @pytest.mark.parametrize("data", GOOD)
 async def test_what_is_kept(data: Mapping[str, Any], engine: Engine) -> None:
-    server = engine.servers.checked(data)
+    server = engine.servers.parse_server(data)
     await engine.servers.save(server)
     assert (await engine.servers.get("a")).server == server
 
@@ -209,12 +209,12 @@ async def test_times_of_a_server_are_no_part_of_what_was_accepted(
     await engine.servers.accept("fine", fingerprint(server))
     row = await engine.servers.list_tools("fine")
     chosen = [(tool.name, tool.listed.fingerprint) for tool in row.offered if tool.listed]
-    await engine.servers.take("fine", chosen[:1])
+    await engine.servers.add_tools("fine", chosen[:1])
     assert (await engine.library.tool(chosen[0][0])).timeout_s == 120
     await engine.servers.save(replace(server, start_s=90.0, call_s=None), "fine")
     row = await engine.servers.list_tools("fine")
     assert (row.state, row.server.start_s) == ("connected", 90)
-    await engine.servers.take("fine", chosen[:2])
+    await engine.servers.add_tools("fine", chosen[:2])
     times = [(await engine.library.tool(name)).timeout_s for name, _ in chosen[:2]]
     assert times == [120, 60], "a tool that was taken keeps its own time"
 
@@ -228,7 +228,7 @@ def test_each_tool_is_marked_by_what_was_accepted() -> None:
     ]
     prints = {"a": ListedTool("a").fingerprint, "b": ListedTool("b").fingerprint, "z": "0"}
     own = Tool("mine", answered_by="mcp", config={"server": "s", "tool": "b"})
-    offered_tools = offered("s", Accepted("x", prints), here, [Tool("a"), own])
+    offered_tools = list_offered_tools("s", Acceptance("x", prints), here, [Tool("a"), own])
     assert [(offered_tool.name, offered_tool.mark) for offered_tool in offered_tools] == [
         ("a", "same"),
         ("b", "changed"),
@@ -237,7 +237,7 @@ def test_each_tool_is_marked_by_what_was_accepted() -> None:
         ("z", "gone"),
     ]
     assert [offered_tool.own for offered_tool in offered_tools] == [None, own, None, None, None]
-    unasked = offered("s", Accepted("x", prints), None, [])
+    unasked = list_offered_tools("s", Acceptance("x", prints), None, [])
     assert [(offered_tool.name, offered_tool.mark) for offered_tool in unasked] == [
         ("a", "same"),
         ("b", "same"),
@@ -252,9 +252,9 @@ async def test_a_rule_runs_what_was_accepted_and_asks_when_it_changes(
     engine = await start_engine()
     await engine.servers.save(server)
     await engine.servers.accept("turncoat", fingerprint(server))
-    first = (await listed(engine.servers, "turncoat")).offered[0].listed
+    first = (await list_server(engine.servers, "turncoat")).offered[0].listed
     assert first is not None
-    await engine.servers.take("turncoat", [("t", first.fingerprint)])
+    await engine.servers.add_tools("turncoat", [("t", first.fingerprint)])
     tool = await engine.library.tool("t")
     await engine.library.save(replace(tool, name="note"), 1, original="t")
     session_id = await create_session(engine, ["note"], rules=ALLOW_ALL)
@@ -282,7 +282,7 @@ async def test_the_name_of_a_header_has_one_limit(engine: Engine) -> None:
         config = {"url": "https://x.test/a", "headers": headers}
         profile = {"name": "p", "protocol": "ollama", "base_url": "https://x.test"}
         ways: tuple[Callable[[], Any], ...] = (
-            partial(engine.servers.checked, {"name": "a", **entry}),
+            partial(engine.servers.parse_server, {"name": "a", **entry}),
             partial(_imported, entry),
             partial(check_tool, {"name": "t", "answered_by": "http", "config": config}),
             partial(profile_from, {**profile, "headers": headers}, str),

@@ -35,8 +35,8 @@ from playground.core.events import (
     Source,
     TurnDropped,
 )
-from playground.core.limits import busy_ms
 from playground.core.reducer import fold
+from playground.core.run_limits import busy_ms
 from playground.core.session import session_data
 from playground.core.tools import text_result
 from playground.engine import sessions as stores
@@ -45,8 +45,18 @@ from playground.engine.runner import recover
 from playground.engine.sessions import SessionStore
 from playground.store.database import Database, Statement
 from playground.store.log import Log
-from playground.store.writes import Chunk, Closed
-from tests.playbook import begun, call, checked, opened, part, run, sent, settings, turn
+from playground.store.writes import Chunk, ClosedRecording
+from tests.playbook import (
+    call,
+    call_checked,
+    opened,
+    part,
+    request_sent,
+    run,
+    settings,
+    start_events,
+    turn,
+)
 from tests.tables import rest_slow
 from tests.waiting import wait_until
 
@@ -54,7 +64,12 @@ pytestmark = pytest.mark.anyio
 
 AWAY_MS = 8 * 3_600_000
 HELD = CallProgressed("1.0", "Held back", real=text_result("42"))
-ONE_CALL = [PromptAdded("hello"), *turn(1, call(0), call(1)), checked("1.0"), checked("1.1")]
+ONE_CALL = [
+    PromptAdded("hello"),
+    *turn(1, call(0), call(1)),
+    call_checked("1.0"),
+    call_checked("1.1"),
+]
 CUT: list[list[Event]] = [
     [PromptAdded("hello"), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel")],
     [*ONE_CALL, run("1.0"), CallStarted("1.0", 1)],
@@ -64,12 +79,12 @@ CUT: list[list[Event]] = [
 
 RETRYING: list[tuple[Event, str]] = [
     (PromptAdded("hello"), "paused"),
-    (sent(1), "interrupted"),
+    (request_sent(1), "interrupted"),
     (ResponseStarted(429, {}), "interrupted"),
     (ResponseFailed("http", "Too many.", 429), "failed"),
     (RetryScheduled(1, 1, 1.0, 9_000, "429"), "paused"),
     (TurnDropped(1, automatic=True), "paused"),
-    (sent(2), "interrupted"),
+    (request_sent(2), "interrupted"),
 ]
 """A retry, and the state after a restart that came right behind each event."""
 
@@ -81,7 +96,7 @@ class Store:
 
     def __init__(self, path: Path, now_ms: int = 1_000) -> None:
         self.path = path
-        self.made = 0
+        self.created = 0
         self.now = now_ms
 
     def clock(self) -> int:
@@ -89,8 +104,8 @@ class Store:
         return self.now
 
     def new_id(self) -> str:
-        self.made += 1
-        return f"s{self.made}"
+        self.created += 1
+        return f"s{self.created}"
 
     async def open(self) -> tuple[Database, SessionStore]:
         database = await Database.open(self.path)
@@ -108,17 +123,17 @@ async def hub_on(path: Path, now_ms: int = 1_000) -> AsyncIterator[tuple[Databas
 
 async def fill(sessions: SessionStore, session_id: str, events: Sequence[Event]) -> None:
     for event in events:
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             await sessions.append(live, [event])
 
 
 def life() -> list[Event]:
     """A session with about one of everything."""
     return [
-        *begun()[1:],
+        *start_events()[1:],
         *turn(1, part(0), call(1), call(2, "nope")),
-        checked("1.1", parallel_safe=True),
-        checked("1.2"),
+        call_checked("1.1", parallel_safe=True),
+        call_checked("1.2"),
         run("1.1"),
         CallStarted("1.1", 1),
         CallInterrupted("1.1"),
@@ -138,10 +153,13 @@ async def test_a_kill_after_any_event_leaves_the_same_session(tmp_path: Path) ->
         session_id = await sessions.create(settings())
         for event in life():
             await fill(sessions, session_id, [event])
-            async with sessions.holding(session_id) as live:
+            async with sessions.lock_session(session_id) as live:
                 await sessions.log.flush(session_id)  # deltas alone may wait for a moment
                 now = live.session
-                async with hub_on(tmp_path / "a.db") as (_, other), other.holding(session_id) as it:
+                async with (
+                    hub_on(tmp_path / "a.db") as (_, other),
+                    other.lock_session(session_id) as it,
+                ):
                     again = it.session
                     assert session_data(again) == session_data(now)
                     assert again.seq == now.seq
@@ -157,7 +175,7 @@ async def test_recovery_leaves_nothing_running(tmp_path: Path, cut: int) -> None
         await fill(sessions, session_id, life()[:cut])
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         await recover(sessions, lambda _: ())
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             session = live.session
             assert session.state != "running"
             assert next_commands(session) == []
@@ -174,13 +192,17 @@ async def test_recovery_closes_a_recording_that_was_cut(tmp_path: Path) -> None:
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_id = await sessions.create(settings())
         await fill(sessions, session_id, [PromptAdded("hello"), *opened(1)])
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             pieces = [Chunk(1, 0, 5, b"a********"), Chunk(1, 9, 6, b"b")]
-            await sessions.append(live, [], chunks=pieces, closed=Closed(1, False, ((1, 9),)))
+            await sessions.append(
+                live, [], chunks=pieces, closed=ClosedRecording(1, False, ((1, 9),))
+            )
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         await recover(sessions, lambda _: ())
         digest = hashlib.sha256(b"a********b").hexdigest()
-        assert await sessions.log.recordings(session_id) == {1: Closed(1, False, [(1, 9)], digest)}
+        assert await sessions.log.recordings(session_id) == {
+            1: ClosedRecording(1, False, [(1, 9)], digest)
+        }
 
 
 @pytest.mark.parametrize("events", CUT)
@@ -199,9 +221,9 @@ async def test_nothing_is_at_work_while_the_program_is_away(
         for item in log[len(before) :]:
             paused = isinstance(item.event, RunPaused)
             assert (item.at_ms > AWAY_MS) if paused else (item.at_ms == before[-1].at_ms)
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             assert busy_ms(live.session) < 1_000
-            opening = fold(session_id, await sessions.log.opening(session_id))
+            opening = fold(session_id, await sessions.log.events_to_fold(session_id))
             assert busy_ms(opening) == busy_ms(live.session)
 
 
@@ -213,7 +235,7 @@ async def test_after_a_kill_no_retry_is_made_by_itself(tmp_path: Path, cut: int)
         await fill(sessions, session_id, events)
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         await recover(sessions, lambda _: ())
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             session = live.session
             assert (session.state, session.retrying) == (RETRYING[cut - 1][1], None)
             assert len(session.turns) == sum(isinstance(e, RequestSent) for e in events)
@@ -268,9 +290,9 @@ async def test_several_events_are_saved_all_or_none(tmp_path: Path) -> None:
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_id = await sessions.create(settings())
         with pytest.raises(IllegalEvent):
-            async with sessions.holding(session_id) as live:
+            async with sessions.lock_session(session_id) as live:
                 await sessions.append(live, [PromptAdded("one"), CallStarted("9.9", 1)])
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             assert live.session.seq == 1
         assert len(await sessions.log.events(session_id)) == 1
 
@@ -279,12 +301,12 @@ async def test_whoever_leaves_while_it_is_saved_leaves_it_saved(tmp_path: Path) 
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_id = await sessions.create(settings())
         for turns in range(6):
-            task = asyncio.create_task(fill(sessions, session_id, begun()[1:]))
+            task = asyncio.create_task(fill(sessions, session_id, start_events()[1:]))
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-            async with sessions.holding(session_id) as live:
+            async with sessions.lock_session(session_id) as live:
                 log = await sessions.log.events(session_id)
                 assert live.session.seq == len(log)
                 if len(log) == 2:
@@ -298,11 +320,11 @@ async def test_many_writes_share_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
         commits: list[int] = []
         transaction = database._transaction
 
-        async def counted(groups: Any, full: bool) -> None:
+        async def count_groups(groups: Any, full: bool) -> None:
             commits.append(len(groups))
             await transaction(groups, full)
 
-        monkeypatch.setattr(database, "_transaction", counted)
+        monkeypatch.setattr(database, "_transaction", count_groups)
         await asyncio.gather(
             *(fill(sessions, session_id, [PromptAdded("go")]) for session_id in session_ids)
         )
@@ -329,8 +351,8 @@ async def test_decisions_and_effects_are_synced(tmp_path: Path) -> None:
 
 async def since(sessions: SessionStore, session_id: str, cursor: str) -> list[Logged] | None:
     """What a page that stands at `cursor` has not seen yet."""
-    async with sessions.holding(session_id) as live:
-        return sessions.since(live, sessions.position_of(cursor))
+    async with sessions.lock_session(session_id) as live:
+        return sessions.events_since(live, sessions.position_of(cursor))
 
 
 async def test_streams_catch_up_from_what_is_known(
@@ -339,7 +361,7 @@ async def test_streams_catch_up_from_what_is_known(
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         first, second = await sessions.create(settings()), await sessions.create(settings())
         cursors = [sessions.cursor]
-        for event in [*begun()[1:], *turn(1)]:
+        for event in [*start_events()[1:], *turn(1)]:
             await fill(sessions, first, [SettingsChanged(settings())])
             await fill(sessions, second, [event])
             cursors.append(sessions.cursor)
@@ -348,12 +370,12 @@ async def test_streams_catch_up_from_what_is_known(
             assert await since(sessions, second, cursor) == log[1 + place :]
         for unknown in (f"{sessions.epoch}-{sessions.position + 1}", "other-3", "3", "", "-1"):
             assert await since(sessions, second, unknown) is None
-        async with sessions.holding(second) as live:
+        async with sessions.lock_session(second) as live:
             for seq in range(len(log) + 1):
-                assert sessions.since_seq(live, seq) == log[seq:]
+                assert sessions.events_since_seq(live, seq) == log[seq:]
             monkeypatch.setattr(stores, "RECENT", 3)
             await sessions.append(live, [SettingsChanged(settings())])
-            assert sessions.since_seq(live, 1) is None
+            assert sessions.events_since_seq(live, 1) is None
         assert await since(sessions, second, cursors[0]) is None
         assert len(await since(sessions, second, cursors[-1]) or []) == 1
 
@@ -361,7 +383,7 @@ async def test_streams_catch_up_from_what_is_known(
 async def test_a_session_that_left_the_memory_is_known_to_who_has_it_all(tmp_path: Path) -> None:
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_id, before = await sessions.create(settings()), sessions.cursor
-        await fill(sessions, session_id, begun()[1:])
+        await fill(sessions, session_id, start_events()[1:])
         after = sessions.cursor
         sessions._live.clear()
         assert await since(sessions, session_id, after) == []
@@ -371,7 +393,7 @@ async def test_a_session_that_left_the_memory_is_known_to_who_has_it_all(tmp_pat
 async def streaming(sessions: SessionStore) -> str:
     """A session with an open part; its id."""
     session_id = await sessions.create(settings())
-    await fill(sessions, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])
+    await fill(sessions, session_id, [*start_events()[1:], *opened(1), PartStarted(0, "text")])
     return session_id
 
 
@@ -405,13 +427,13 @@ async def test_deltas_of_all_sessions_are_written_together(
         transactions: list[int] = []
         commit = database._commit
 
-        async def counted(writes: Sequence[Any]) -> None:
+        async def count_writes(writes: Sequence[Any]) -> None:
             transactions.append(len(writes))
             await commit(writes)
 
-        monkeypatch.setattr(database, "_commit", counted)
+        monkeypatch.setattr(database, "_commit", count_writes)
         for session_id in session_ids:
-            async with sessions.holding(session_id) as live:
+            async with sessions.lock_session(session_id) as live:
                 await sessions.append(live, DELTAS)
         while sum(transactions) < len(session_ids):
             await asyncio.sleep(0)
@@ -486,7 +508,7 @@ async def test_deltas_that_cannot_be_saved_yet_are_kept(
         assert len(await sessions.log.events(session_id)) == sessions.position - len(DELTAS)
         with pytest.raises(StoreUnwritable):
             await fill(sessions, session_id, [PartEnded(0, "abc")])
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             assert live.session.turns[0].parts[0].text == "abc"
         assert [o.event for o in await since(sessions, session_id, cursor) or []] == DELTAS
         await fill(sessions, session_id, [PartEnded(0, "abc")])
@@ -522,7 +544,7 @@ async def test_deltas_that_can_never_be_saved_begin_an_epoch(
         assert await since(sessions, session_id, cursor) is None
         with pytest.raises(StoreError):  # the rest of an answer without its middle is no answer
             await fill(sessions, session_id, [PartDelta(0, "d")])
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             assert live.session.turns[0].parts[0].text == ""
 
 
@@ -536,19 +558,19 @@ async def test_who_follows_a_session_is_told_of_lost_deltas(
         await fill(sessions, session_id, DELTAS)
         position = sessions.position
         Broken(database, monkeypatch, 1)
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             with pytest.raises(StoreError):
                 await sessions.log.flush(session_id)
             assert live.session.turns[0].parts[0].text == "abc"
             with pytest.raises(StoreError):
                 await sessions.append(live, [PartEnded(0, "abc")])
-        async with sessions.holding(session_id) as live:
-            assert sessions.since(live, position) is None
-            assert sessions.since_seq(live, len(saved)) == []
+        async with sessions.lock_session(session_id) as live:
+            assert sessions.events_since(live, position) is None
+            assert sessions.events_since_seq(live, len(saved)) == []
             ended = await sessions.append(live, [PartEnded(0, "")])
-            assert sessions.since_seq(live, len(saved)) == ended
-        async with sessions.holding(other) as live:
-            assert sessions.since(live, position) == []
+            assert sessions.events_since_seq(live, len(saved)) == ended
+        async with sessions.lock_session(other) as live:
+            assert sessions.events_since(live, position) == []
 
 
 @pytest.mark.parametrize("later", [PartDelta(0, "d"), PartEnded(0, "abc")])
@@ -588,7 +610,7 @@ async def test_who_reads_where_deltas_are_lost_reads_what_is_saved(
 async def test_a_session_that_is_not_there(tmp_path: Path) -> None:
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         with pytest.raises(NotFound):
-            async with sessions.holding("nope"):
+            async with sessions.lock_session("nope"):
                 pass
         assert sessions._live == {}
 
@@ -597,10 +619,10 @@ async def test_idle_sessions_leave_the_memory_and_come_back(tmp_path: Path) -> N
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_ids = [await sessions.create(settings()) for _ in range(100)]
         for session_id in session_ids:
-            await fill(sessions, session_id, [*begun()[1:], *turn(1)])
+            await fill(sessions, session_id, [*start_events()[1:], *turn(1)])
         assert len(sessions._live) <= 65
         for session_id in session_ids:
-            async with sessions.holding(session_id) as live:
+            async with sessions.lock_session(session_id) as live:
                 assert live.session.seq == len(await sessions.log.events(session_id))
 
 
@@ -622,7 +644,7 @@ async def test_what_streams_catch_up_from_is_bounded(
     monkeypatch.setattr(stores, "RECENT_CHARACTERS", 1000)
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_id = await sessions.create(settings())
-        await fill(sessions, session_id, [*begun()[1:], *opened(1), PartStarted(0, "text")])
+        await fill(sessions, session_id, [*start_events()[1:], *opened(1), PartStarted(0, "text")])
         cursor = sessions.cursor
         await fill(sessions, session_id, [PartDelta(0, "x" * 90) for _ in range(10)])
         assert len(await since(sessions, session_id, cursor) or []) == 10
@@ -631,7 +653,7 @@ async def test_what_streams_catch_up_from_is_bounded(
         cursor = sessions.cursor
         await fill(sessions, session_id, [PartDelta(0, "x" * 5000)])
         assert len(await since(sessions, session_id, cursor) or []) == 1
-        async with sessions.holding(session_id) as live:
+        async with sessions.lock_session(session_id) as live:
             assert len(live.recent) == 1
 
 
@@ -647,11 +669,11 @@ def test_an_event_that_streams_catch_up_from_takes_little_memory() -> None:
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    events = recent.since(999 * 7)
+    events = recent.events_since(999 * 7)
     assert events is not None
     assert [logged.seq for logged in events] == list(range(1_000, 1_000 + count))
     assert (after - before) / count < 320
-    assert [logged.seq for logged in recent.since(2_997 * 7) or ()] == [2_998, 2_999]
+    assert [logged.seq for logged in recent.events_since(2_997 * 7) or ()] == [2_998, 2_999]
 
 
 async def test_positions_are_kept_of_the_last_sessions_alone(
@@ -681,21 +703,21 @@ async def test_of_many_that_run_none_is_looked_at_for_each_release(
     """A hundred answers at once release their sessions with each delta."""
     looks: list[str] = []
 
-    def may_go(live: stores.LiveSession, look: Any = stores._may_go) -> bool:
+    def may_go(live: stores.LiveSession, look: Any = stores._is_idle) -> bool:
         looks.append(live.id)
         return bool(look(live))
 
     monkeypatch.setattr(stores, "LIVE", 2)
-    monkeypatch.setattr(stores, "_may_go", may_go)
+    monkeypatch.setattr(stores, "_is_idle", may_go)
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         names = [await sessions.create(settings()) for _ in range(6)]
         for name in names:
-            await fill(sessions, name, [*begun()[1:], *opened(1), *part(0)])
+            await fill(sessions, name, [*start_events()[1:], *opened(1), *part(0)])
         assert sorted(in_memory(sessions)) == sorted(names)
         looks.clear()
         for _ in range(3):
             for name in names:
-                async with sessions.holding(name):
+                async with sessions.lock_session(name):
                     pass
         assert looks == names * 3
         for name in names:
@@ -711,11 +733,11 @@ async def test_many_that_run_take_no_room_from_those_at_rest(
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         names = [await sessions.create(settings()) for _ in range(6)]
         for name in names:
-            await fill(sessions, name, [*begun()[1:], *opened(1), *part(0)])
+            await fill(sessions, name, [*start_events()[1:], *opened(1), *part(0)])
         for name in names[:3]:
             await fill(sessions, name, [ResponseFailed("http", "No.")])
         assert sorted(in_memory(sessions)) == sorted(names[1:])
-        assert sorted(sessions._resting) == sorted(names[1:3])
+        assert sorted(sessions._idle) == sorted(names[1:3])
 
 
 async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
@@ -727,11 +749,11 @@ async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
         names: list[str] = []
         for size, last in ((100, True), (99, True), (100, False)):
             names.append(await sessions.create(settings()))
-            events = [*begun()[1:], *opened(1), *part(0, text="x" * size)]
+            events = [*start_events()[1:], *opened(1), *part(0, text="x" * size)]
             ended = [ResponseFailed("http", "No.")] if last else []
             await fill(sessions, names[-1], [*events, *ended])
         large = names[0]
-        async with sessions.holding(large) as live:
+        async with sessions.lock_session(large) as live:
             await turned()
             assert (
                 in_memory(sessions) == names
@@ -740,7 +762,7 @@ async def test_a_large_session_that_rests_leaves_the_memory_and_comes_back(
         for _ in range(2):
             await turned()
             assert in_memory(sessions) == names[1:]
-            async with sessions.holding(large) as live:
+            async with sessions.lock_session(large) as live:
                 assert live.session == before
 
 
@@ -766,7 +788,7 @@ async def test_what_a_large_text_took_is_given_back(
             stores, "give_back_free_memory", lambda: given.append(sessions.position)
         )
         session_id = await sessions.create(settings())
-        small = [*begun()[1:], *opened(1), *part(0, text="x" * 99), PartStarted(1, "text")]
+        small = [*start_events()[1:], *opened(1), *part(0, text="x" * 99), PartStarted(1, "text")]
         await fill(sessions, session_id, [*small, PartDelta(1, "x" * 100)])
         assert given == []
         before = sessions.position

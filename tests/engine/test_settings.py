@@ -122,10 +122,10 @@ ENVIRONMENT = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
 
 
 async def test_what_cannot_be_used_is_refused_with_a_sentence(engine: Engine) -> None:
-    for asked in BAD:
+    for bad_settings in BAD:
         with pytest.raises(PlaygroundError) as caught:
-            await settings_from(engine, asked)
-        assert str(caught.value).endswith("."), asked
+            await settings_from(engine, bad_settings)
+        assert str(caught.value).endswith("."), bad_settings
 
 
 async def test_what_is_not_named_stays_as_it_was(engine: Engine) -> None:
@@ -156,7 +156,7 @@ async def test_what_is_not_named_stays_as_it_was(engine: Engine) -> None:
 async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(
     start_engine: StartEngine,
 ) -> None:
-    asked = {
+    limit_fields = {
         "max_turns": 2,
         "max_calls_per_turn": 3,
         "max_parallel": 1,
@@ -168,7 +168,7 @@ async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(
         "max_calls_per_answer": 10_000,
     }
     engine = await start_engine()
-    set_all = (await settings_from(engine, asked)).limits
+    set_all = (await settings_from(engine, limit_fields)).limits
     accepted = {"max_calls_per_answer": 10_000}
     assert set_all == Limits(
         2,
@@ -182,9 +182,9 @@ async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(
         **accepted,
     )
     # The twins of each other: what can be set is what a run has.
-    assert asked.keys() < set(KNOWN)
+    assert limit_fields.keys() < set(KNOWN)
     lifted = dict.fromkeys(("max_run_tokens", "max_cost", "max_minutes", "max_repeats"), 0)
-    base = await settings_from(engine, asked)
+    base = await settings_from(engine, limit_fields)
     none = (await settings_from(engine, lifted, base)).limits
     assert none == Limits(
         2,
@@ -260,8 +260,8 @@ async def test_a_vendor_s_address_takes_the_vendor_s_key(start_engine: StartEngi
     ]
     engine = await start_engine(environment=environment)
     for protocol, url, key_name in expected:
-        asked = {"protocol": protocol, "base_url": url, "model": "m"}
-        profile = (await settings_from(engine, asked)).profile
+        form = {"protocol": protocol, "base_url": url, "model": "m"}
+        profile = (await settings_from(engine, form)).profile
         assert profile.key_name == key_name, url
         assert bool(profile.headers) is (key_name == "OPENAI_API_KEY")
 
@@ -299,14 +299,14 @@ async def test_a_session_keeps_a_profile_of_its_own(engine: Engine) -> None:
 async def test_an_address_has_the_options_of_the_vendor_there(
     tmp_path: Path, base_url: str, tokens: str
 ) -> None:
-    asked = {"protocol": "openai_chat", "base_url": base_url, "params": {"max_tokens": 9}}
+    form = {"protocol": "openai_chat", "base_url": base_url, "params": {"max_tokens": 9}}
     async with run_engine(tmp_path) as engine:
-        own = await settings_from(engine, asked)
+        own = await settings_from(engine, form)
     image = Content("image", data="aGk=", media_type="image/png")
-    shown = MessagePart("result", call_id="a", name="f", content=(image,))
+    image_result = MessagePart("result", call_id="a", name="f", content=(image,))
     history = (
         Message("assistant", (MessagePart("call", "{}", name="f", call_id="a"),)),
-        Message("results", (shown,)),
+        Message("results", (image_result,)),
     )
     quirks = own.profile.quirks
     body = json.loads(

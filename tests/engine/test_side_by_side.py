@@ -14,7 +14,7 @@ from playground.core.session import Session
 from playground.core.tools import Tool, ToolResult, text_result
 from playground.engine.engine import Engine
 from playground.engine.settings import settings_from
-from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.executor import CallCheck, Invocation, ReportProgress
 from tests.engines import ALLOW_ALL, create_session, events_of, run_engine
 from tests.waiting import wait_while_running
 
@@ -33,10 +33,10 @@ class Gate:
         self.most = 0
         self._let: dict[str, asyncio.Future[ToolResult]] = {}
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         return CallCheck(parallel_safe=tool.parallel_safe)
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         self._let[invocation.call] = asyncio.get_running_loop().create_future()
         self.inside.add(invocation.call)
         self.most = max(self.most, len(self.inside))
@@ -72,7 +72,7 @@ async def at_work(engine: Engine, session_id: str) -> list[str]:
     async with asyncio.timeout(BOUND_S):
         while True:
             position = engine.sessions.position
-            async with engine.sessions.holding(session_id) as live:
+            async with engine.sessions.lock_session(session_id) as live:
                 calls = list(live.session.calls())
                 if all(call.status in ("decided", "running", "done") for call in calls):
                     return [call.id for call in calls if call.status == "running"]
@@ -82,8 +82,8 @@ async def at_work(engine: Engine, session_id: str) -> list[str]:
 def in_order(session: Session, turn: int) -> list[str]:
     """The ids of the calls as their results stand in the request of `turn`."""
     body, ids = session.turns[turn].request.body, [f"noted {call.id}" for call in session.calls()]
-    matches = [item_id for item_id in ids if item_id in body]
-    return sorted(matches, key=body.index)
+    ordered_ids = [item_id for item_id in ids if item_id in body]
+    return sorted(ordered_ids, key=body.index)
 
 
 async def test_no_more_run_at_once_than_the_limit_and_results_keep_the_order(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from playground.core.serialization import to_row
 from playground.core.settings import Limits
 from playground.protocols.framing import texts_of, token_lists
-from tests.engine.test_split_secrets import SECRET, Saved, cut, with_escapes, written
+from tests.engine.test_split_secrets import SECRET, Saved, cut, save_answer, with_escapes
 from tests.protocols import gemini, responses
 from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, message, sse
 
@@ -84,8 +84,10 @@ def _responses_calls(pieces: Sequence[str]) -> list[Any]:
 def _gemini_calls(pieces: Sequence[str]) -> list[Any]:
     values = [gemini.event(gemini.call(args={})), gemini.event(gemini.growing(name="f"))]
     for piece in pieces:
-        values.append(gemini.event(gemini.growing(gemini.at("$.a", stringValue=piece, more=True))))
-    values.append(gemini.event(gemini.growing(gemini.at("$.a", stringValue=""))))
+        values.append(
+            gemini.event(gemini.growing(gemini.partial_arg("$.a", stringValue=piece, more=True)))
+        )
+    values.append(gemini.event(gemini.growing(gemini.partial_arg("$.a", stringValue=""))))
     return [*values, gemini.event(gemini.growing(goes_on=False), reason="STOP")]
 
 
@@ -138,8 +140,8 @@ def _cited(pieces: Sequence[str]) -> bytes:
 
 def _cited_whole(pieces: Sequence[str]) -> bytes:
     block = {"type": "text", "text": "so", "citations": [_citation(piece) for piece in pieces]}
-    whole = {"type": "message", "id": "m", "content": [block], "stop_reason": "end_turn"}
-    return json.dumps({**whole, "role": "assistant", "usage": {}}).encode()
+    message = {"type": "message", "id": "m", "content": [block], "stop_reason": "end_turn"}
+    return json.dumps({**message, "role": "assistant", "usage": {}}).encode()
 
 
 def _named(pieces: Sequence[str]) -> list[Any]:
@@ -278,7 +280,7 @@ def body_of(way: str, pieces: Sequence[str]) -> tuple[str, bytes]:
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_no_delta_brings_shows_no_secret_in_pieces(way: str) -> None:
     protocol, body = body_of(way, [*HALVES, "."])
-    seen_by_nobody(await written(protocol, [body], limits=ONE))
+    seen_by_nobody(await save_answer(protocol, [body], limits=ONE))
 
 
 @pytest.mark.parametrize(
@@ -316,7 +318,7 @@ async def test_what_no_delta_brings_shows_no_secret_in_pieces(way: str) -> None:
     ],
 )
 async def test_an_unfinished_frame_shows_no_secret_in_pieces(protocol: str, body: bytes) -> None:
-    saved = await written(protocol, [body])
+    saved = await save_answer(protocol, [body])
     assert saved.data.startswith(body[:30])
     seen_by_nobody(saved)
 
@@ -331,8 +333,8 @@ def test_nor_however_it_is_cut_escaped_and_broken_off(way: str, seed: int) -> No
     message = random_.choice(("", "a ")) + SECRET + random_.choice(("", ".", " it is"))
     protocol, body = body_of(way, cut(message, random_, random_.choice((1, 3, 12))))
     body = with_escapes(body, random_.choice((0, 0.2, 1)), random_)
-    whole = random_.random() < 0.5
-    body = body if whole else body[: random_.randint(0, len(body))]
+    sends_whole = random_.random() < 0.5
+    body = body if sends_whole else body[: random_.randint(0, len(body))]
     pieces = cut(body, random_, random_.choice((7, 90, 5000)))
-    clean = whole or random_.random() < 0.5
-    seen_by_nobody(asyncio.run(written(protocol, pieces, clean=clean, limits=ONE)))
+    clean = sends_whole or random_.random() < 0.5
+    seen_by_nobody(asyncio.run(save_answer(protocol, pieces, clean=clean, limits=ONE)))

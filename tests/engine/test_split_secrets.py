@@ -31,14 +31,14 @@ from playground.core.events import (
     Warned,
 )
 from playground.core.settings import Limits
-from playground.engine.redaction import Released, StreamRedactor, redact_event
+from playground.engine.redaction import ReleasedItems, StreamRedactor, redact_event
 from playground.engine.responses import PreparedRequest, Received, ResponseRecorder
 from playground.engine.sessions import SessionStore
 from playground.engine.verify import check_session
 from playground.net.client import NetworkError
 from playground.protocols.registry import codec
 from playground.secrets.redaction import Redactor
-from playground.store.writes import Chunk, Closed
+from playground.store.writes import Chunk, ClosedRecording
 from tests.factories import Log, settings
 from tests.protocols import gemini, responses
 from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, spanned, sse
@@ -72,9 +72,11 @@ class Saved:
 
     log: list[Logged] = field(default_factory=list)
     chunks: list[Chunk] = field(default_factory=list)
-    closed: dict[int, Closed] = field(default_factory=dict)
+    closed: dict[int, ClosedRecording] = field(default_factory=dict)
 
-    async def surely(self, _: str, save: Callable[[Any], Awaitable[None]], then: Any) -> None:
+    async def save_when_writable(
+        self, _: str, save: Callable[[Any], Awaitable[None]], then: Any
+    ) -> None:
         await save(None)
 
     async def append(
@@ -85,7 +87,7 @@ class Saved:
         times: Sequence[int],
         sources: Sequence[Source],
         chunks: Sequence[Chunk],
-        closed: Closed | None,
+        closed: ClosedRecording | None,
     ) -> None:
         for event, at_ms, source in zip(events, times, sources, strict=True):
             seq = self.log[-1].seq + 1
@@ -105,7 +107,7 @@ class Saved:
         ]
 
 
-async def written(
+async def save_answer(
     protocol: str,
     pieces: Sequence[bytes],
     *,
@@ -114,8 +116,8 @@ async def written(
     limits: Limits = Limits(),  # noqa: B008
 ) -> Saved:
     """What is saved of an answer whose bytes arrive as `pieces`; it is whole at every moment."""
-    asked = Log().start(settings(limits=limits)).request(protocol=protocol)
-    saved = Saved(list(asked.events[:-1]))
+    log = Log().start(settings(limits=limits)).request(protocol=protocol)
+    saved = Saved(list(log.events[:-1]))
     sent = saved.log[-1].event
     assert isinstance(sent, RequestSent)
     prepared = PreparedRequest(sent, codec(protocol), {}, b"", limits)
@@ -211,9 +213,9 @@ def gemini_events(parts: Sequence[Part]) -> list[Any]:
         if kind == "call":
             values.append(gemini.event(gemini.growing(name="f")))
             for piece in pieces:
-                answer = gemini.at("$.a", stringValue=piece, more=True)
+                answer = gemini.partial_arg("$.a", stringValue=piece, more=True)
                 values.append(gemini.event(gemini.growing(answer)))
-            values.append(gemini.event(gemini.growing(gemini.at("$.a", stringValue=""))))
+            values.append(gemini.event(gemini.growing(gemini.partial_arg("$.a", stringValue=""))))
             values.append(gemini.event(gemini.growing(goes_on=False)))
         else:
             thought = {"thought": True} if kind == "thinking" else {}
@@ -294,7 +296,7 @@ def test_an_answer_that_breaks_off_shows_none_either(protocol: str, seed: int) -
     body = answer(protocol, random_)
     body = body[: random_.randint(0, len(body))]
     pieces = cut(body, random_, random_.choice((90, 5000)))
-    saved = asyncio.run(written(protocol, pieces, clean=random_.random() < 0.5))
+    saved = asyncio.run(save_answer(protocol, pieces, clean=random_.random() < 0.5))
     assert len(saved.data) <= len(body)
     for text in (saved.data.decode(), *(str(logged.event) for logged in saved.log)):
         assert SECRET[4:9] not in text
@@ -311,7 +313,7 @@ def test_most_of_a_secret_at_the_end_is_seen_by_nobody(
     parts = [(kind, ["my key is ", *SECRET[:-2]]), ("call", ['{"a": 1}'])]
     make, _ = PROTOCOLS[protocol]
     frames = [lines(item) if protocol == "ollama" else sse(item) for item in make(parts)]
-    saved = asyncio.run(written(protocol, frames, clean=clean))
+    saved = asyncio.run(save_answer(protocol, frames, clean=clean))
     for text in (saved.data.decode(), *(str(logged.event) for logged in saved.log)):
         assert SECRET[4:9] not in text
     assert saved.differences() == []
@@ -323,7 +325,7 @@ async def test_an_error_that_says_most_of_a_secret_once_more_agrees_with_its_byt
     body = responses.body(responses.message(cut), status="failed", error=error)
     frames = openai_responses([("text", [cut[:9], cut[9:]])])[:-2]
     frames.append(responses.event("failed", response=body))
-    saved = await written("openai_responses", [sse(frame) for frame in frames])
+    saved = await save_answer("openai_responses", [sse(frame) for frame in frames])
     assert SECRET[4:9] not in saved.data.decode() + str(saved.log[-1].event)
     assert saved.differences() == []
 
@@ -334,7 +336,7 @@ async def test_a_frame_that_broke_off_goes_on_with_no_secret(start: int, after: 
     """Nobody decodes it; its bytes are kept all the same."""
     frame = 'data: {"choices": [{"delta": {"content": "' + SECRET[start:18] + after
     frames = [sse(chunk({"content": f"a {SECRET[:start]}"})), frame.encode()]
-    saved = await written("openai_chat", frames, clean=False)
+    saved = await save_answer("openai_chat", frames, clean=False)
     assert SECRET[max(start, 4) : 18].encode() not in saved.data
     assert saved.data.startswith(frames[0][:40])
     assert len(saved.data) == sum(map(len, frames))
@@ -349,7 +351,7 @@ async def test_a_key_with_characters_that_json_escapes_differs_from_no_end(
     key = 'k<é>y"&%20-ü日本-77'
     monkeypatch.setattr(f"{__name__}.MASKER", Redactor([key]))
     parts = [("text", ["so ", *key, *key, after]), ("thinking", ["hm ", *key])]
-    saved = await written(
+    saved = await save_answer(
         "openai_responses", [sse(openai_response) for openai_response in openai_responses(parts)]
     )
     warned = [logged.event.code for logged in saved.log if isinstance(logged.event, Warned)]
@@ -360,19 +362,19 @@ async def test_a_key_with_characters_that_json_escapes_differs_from_no_end(
 
 async def test_a_quote_outside_of_the_json_of_a_frame_hides_nothing() -> None:
     frames = [b'event: "x\r\n' + sse(chunk({"content": char})) for char in SECRET]
-    saved = await written("openai_chat", [*frames, sse(chunk({}, "stop"), "[DONE]")])
-    seen = texts_of([event for _, _, event in spanned("openai_chat", saved.data)])
-    assert seen == {0: "sk-" + "*" * len(SECRET[3:])}
+    saved = await save_answer("openai_chat", [*frames, sse(chunk({}, "stop"), "[DONE]")])
+    texts = texts_of([event for _, _, event in spanned("openai_chat", saved.data)])
+    assert texts == {0: "sk-" + "*" * len(SECRET[3:])}
     assert saved.differences() == []
 
 
-def said(*pieces: str) -> list[bytes]:
+def chunk_frames(*pieces: str) -> list[bytes]:
     """Each piece as a frame of its own."""
     return [sse(chunk({"content": piece})) for piece in pieces]
 
 
 @pytest.mark.parametrize(
-    ("pieces", "shown"),
+    ("pieces", "shown_text"),
     [
         (["Let me ask-"], "Let me ask-"),  # three characters of a key hold nothing up
         (["a ", "sk-c"], "a "),
@@ -384,11 +386,11 @@ def said(*pieces: str) -> list[bytes]:
     ],
 )
 async def test_what_may_be_a_secret_waits_until_it_is_decided(
-    pieces: list[str], shown: str
+    pieces: list[str], shown_text: str
 ) -> None:
-    saved = await written("openai_chat", said(*pieces), ended=False)
-    assert texts_of([logged.event for logged in saved.log]) == {0: shown}
-    assert len(saved.data) == len(b"".join(said(*pieces)[: saved.data.count(b"data: ")]))
+    saved = await save_answer("openai_chat", chunk_frames(*pieces), ended=False)
+    assert texts_of([logged.event for logged in saved.log]) == {0: shown_text}
+    assert len(saved.data) == len(b"".join(chunk_frames(*pieces)[: saved.data.count(b"data: ")]))
     assert SECRET[4:9].encode() not in saved.data
     assert saved.differences() == []
 
@@ -403,10 +405,10 @@ async def test_what_waited_has_the_time_of_its_arrival_and_its_place() -> None:
         calls(fragment(0, arguments='ow"}')),
     ]
     pieces = [sse(frame) for frame in frames]
-    before = await written("openai_chat", pieces[:4], ended=False)
+    before = await save_answer("openai_chat", pieces[:4], ended=False)
     assert texts_of([logged.event for logged in before.log]) == {}
     assert before.data == b"".join(pieces[:2])
-    after = await written("openai_chat", pieces, ended=False)
+    after = await save_answer("openai_chat", pieces, ended=False)
     loggeds = [logged for logged in after.log if isinstance(logged.event, PartDelta)]
     assert [(cast(PartDelta, logged.event).index, logged.at_ms) for logged in loggeds] == [
         (0, 3),
@@ -445,25 +447,27 @@ def test_a_split_secret_is_seen_by_nobody(protocol: str, seed: int) -> None:
 
 def seen_by_nobody(protocol: str, random_: random.Random) -> None:
     body = answer(protocol, random_)
-    saved = asyncio.run(written(protocol, cut(body, random_, random_.choice((7, 90, 5000)))))
+    saved = asyncio.run(save_answer(protocol, cut(body, random_, random_.choice((7, 90, 5000)))))
     events = [logged.event for logged in saved.log]
-    plain = [(start, end, event) for start, end, event in spanned(protocol, body)]
+    plain_events = [(start, end, event) for start, end, event in spanned(protocol, body)]
 
     logged = [
         (logged.source.start, logged.source.end, logged.event)
         for logged in saved.log
         if logged.source is not None and not isinstance(logged.event, ResponseStarted)
     ]
-    assert [shape(*row) for row in logged] == [shape(*row) for row in plain]
+    assert [shape(*row) for row in logged] == [shape(*row) for row in plain_events]
 
-    whole = texts_of([event for _, _, event in plain])
+    whole_texts = texts_of([event for _, _, event in plain_events])
     for index, text in texts_of(events).items():
-        spans = MASKER.spans(whole[index])
-        stars = MASKER.redact_text(whole[index])
-        shown = {place for start, _ in spans for place in shown_of(whole[index], start)}
+        spans = MASKER.spans(whole_texts[index])
+        stars = MASKER.redact_text(whole_texts[index])
+        shown_places = {
+            place for start, _ in spans for place in shown_of(whole_texts[index], start)
+        }
         assert len(text) == len(stars)
         for place, (char, wanted) in enumerate(zip(text, stars, strict=True)):
-            assert char == wanted or (place in shown and char == whole[index][place])
+            assert char == wanted or (place in shown_places and char == whole_texts[index][place])
         (ended,) = [e for e in events if isinstance(e, PartEnded) and e.index == index]
         assert ended.text == stars
 
@@ -471,8 +475,8 @@ def seen_by_nobody(protocol: str, random_: random.Random) -> None:
     assert len(saved.data) == len(body)
     for place, (byte, sent) in enumerate(zip(saved.data, body, strict=True)):
         assert byte == (ord("*") if place in covered else sent)
-    seen = [text for _, _, event in spanned(protocol, saved.data) for text in [str(event)]]
-    for text in (saved.data.decode(), *seen, *(str(event) for event in events)):
+    seen_texts = [text for _, _, event in spanned(protocol, saved.data) for text in [str(event)]]
+    for text in (saved.data.decode(), *seen_texts, *(str(event) for event in events)):
         assert SECRET[4:9] not in text
         assert SECRET[-6:] not in text
     assert saved.differences() == []
@@ -486,16 +490,16 @@ async def test_a_large_event_is_looked_through_while_others_get_their_turn(
     threads: set[int] = set()
     release = StreamRedactor.release
 
-    def noted(held: StreamRedactor, settled: int) -> Released:
-        if held.size > held.saved:
+    def note_release(redactor: StreamRedactor, settled: int) -> ReleasedItems:
+        if redactor.size > redactor.saved:
             threads.add(threading.get_ident())
-        return release(held, settled)
+        return release(redactor, settled)
 
-    monkeypatch.setattr(StreamRedactor, "release", noted)
+    monkeypatch.setattr(StreamRedactor, "release", note_release)
     monkeypatch.setattr("playground.engine.responses.MUCH", 0 if much else 2**20)
     message = json.dumps({"key": SECRET})
     body = b"".join(sse(value) for value in anthropic([("call", [message[:20], message[20:]])]))
-    saved = await written("anthropic", [body[:300], body[300:]])
+    saved = await save_answer("anthropic", [body[:300], body[300:]])
     assert (threading.get_ident() in threads) != much
     assert len(threads) == 1 or much
     ended = [logged.event for logged in saved.log if isinstance(logged.event, PartEnded)]

@@ -42,7 +42,7 @@ def weather(folder: Path, result: object = SUNNY) -> Tool:
     return Tool("get_weather", "The weather of a city.", SHAPE, "python", config)
 
 
-def ran(folder: Path) -> int:
+def run_count(folder: Path) -> int:
     path = folder / "effects"
     return path.read_text().count("\n") if path.exists() else 0
 
@@ -56,28 +56,28 @@ async def staging(engine: Engine, tool: Tool, fault: str, **more: object) -> str
     return session.id
 
 
-async def ended(engine: Engine, session_id: str) -> Call:
+async def wait_for_call(engine: Engine, session_id: str) -> Call:
     session = await wait_while_running(engine, session_id)
     call = session.by_call["1.1"]
     assert call.status == "done"
     return call
 
 
-@pytest.mark.parametrize("one", rest_slow(QUICK, 3), ids=lambda item: item.name)
-async def test_what_runs_and_what_is_kept(tmp_path: Path, one: Fault, engine: Engine) -> None:
-    session_id = await staging(engine, weather(tmp_path), one.name, decision=one.decision)
-    call = await ended(engine, session_id)
-    assert ran(tmp_path) == int(one.runs)
+@pytest.mark.parametrize("fault", rest_slow(QUICK, 3), ids=lambda item: item.name)
+async def test_what_runs_and_what_is_kept(tmp_path: Path, fault: Fault, engine: Engine) -> None:
+    session_id = await staging(engine, weather(tmp_path), fault.name, decision=fault.decision)
+    call = await wait_for_call(engine, session_id)
+    assert run_count(tmp_path) == int(fault.runs)
     assert call.result is not None
     assert call.result.staged
-    assert (call.real is not None) == one.runs
+    assert (call.real is not None) == fault.runs
     if call.real is not None:
         assert json.loads(call.real.text) == SUNNY
         assert call.result.content != call.real.content
     session = await wait_while_running(engine, session_id)
-    output = session_data(session)["calls"][0]
-    assert (output["fault"], output["decided_by"]) == (one.name, "person")
-    assert (output["real"] is not None) == one.runs
+    call_data = session_data(session)["calls"][0]
+    assert (call_data["fault"], call_data["decided_by"]) == (fault.name, "person")
+    assert (call_data["real"] is not None) == fault.runs
     # What the model reads is what was staged.
     assert json.dumps(call.result.text[:40])[1:-1] in session.turns[1].request.body
 
@@ -89,7 +89,7 @@ async def test_a_slow_answer_is_held_back_and_kept(
     monkeypatch.setattr("playground.engine.tool_runs.STEP_S", 0.01)
     engine = await start_engine()
     session_id = await staging(engine, weather(tmp_path), "slow")
-    call = await ended(engine, session_id)
+    call = await wait_for_call(engine, session_id)
     assert call.result is not None
     assert call.real is not None
     assert call.result == replace(call.real, staged=True)
@@ -118,7 +118,7 @@ async def test_what_is_held_back_ends_at_once_and_is_not_lost(
         assert end.result.text == end.real.text
     else:
         assert {"cancel": "cancelled", "stop": "stopped"}[how] in end.result.text
-    assert ran(tmp_path) == 1
+    assert run_count(tmp_path) == 1
 
 
 async def test_a_stale_result_is_of_an_earlier_turn(tmp_path: Path, engine: Engine) -> None:
@@ -137,13 +137,13 @@ async def test_a_stale_result_is_of_an_earlier_turn(tmp_path: Path, engine: Engi
     call = (await wait_while_running(engine, session.id)).by_call[call.id]
     assert call.result is not None
     assert json.loads(call.result.text) == SUNNY
-    assert ran(tmp_path) == 1
+    assert run_count(tmp_path) == 1
 
 
 async def test_a_wrong_type_violates_what_the_tool_promises(tmp_path: Path, engine: Engine) -> None:
     """Text is what the schema asks for, and turned text is none."""
     session_id = await staging(engine, weather(tmp_path, {"other": 1}), "wrong_type")
-    call = await ended(engine, session_id)
+    call = await wait_for_call(engine, session_id)
     assert call.result is not None
     # {"other": "1"} would fit the schema still, which says nothing of it.
     assert json.loads(call.result.text) == [1]
@@ -151,7 +151,7 @@ async def test_a_wrong_type_violates_what_the_tool_promises(tmp_path: Path, engi
 
 async def test_half_a_key_is_no_key(tmp_path: Path, engine: Engine) -> None:
     session_id = await staging(engine, weather(tmp_path, {"key": KEY}), "cut_json")
-    call = await ended(engine, session_id)
+    call = await wait_for_call(engine, session_id)
     assert call.result is not None
     assert KEY[:6] not in call.result.text
     assert "**" in call.result.text
@@ -174,7 +174,7 @@ async def test_what_cannot_be_staged_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         await staging(engine, weather(tmp_path), **wish)
-    assert ran(tmp_path) == 0
+    assert run_count(tmp_path) == 0
 
 
 async def test_a_persons_tool_takes_the_faults_that_run_nothing(engine: Engine) -> None:
@@ -182,7 +182,7 @@ async def test_a_persons_tool_takes_the_faults_that_run_nothing(engine: Engine) 
     with pytest.raises(Refused, match="answered by the user"):
         await staging(engine, tool, "slow")
     session_id = await staging(engine, tool, "error")
-    call = await ended(engine, session_id)
+    call = await wait_for_call(engine, session_id)
     assert call.result is not None
     assert call.result.is_error
 

@@ -43,14 +43,14 @@ WRONG = (PartDelta(0, '{"a": '), PartDelta(0, '"x"'), PartDelta(0, ', "b": 1}'))
 TEXT = '{"a": "x", "b": 1}'
 
 
-def told(events: Sequence[Event], protocol: str = "anthropic") -> list[Event]:
+def with_doubts(events: Sequence[Event], protocol: str = "anthropic") -> list[Event]:
     """The events, and the doubts where they come."""
     doubts, results = StreamingValidation(TOOLS, protocol), list[Event]()
     for event in events:
         if isinstance(event, PartEnded):
-            results += _some(doubts.at_end(event))
+            results += _some(doubts.check_call_end(event))
         results.append(event)
-        results += _some(doubts.after(event))
+        results += _some(doubts.check_event(event))
     return results
 
 
@@ -98,26 +98,26 @@ CASES = (
 def test_a_doubt_comes_right_after_what_made_it_certain(
     events: Sequence[Event], protocol: str, wanted: str
 ) -> None:
-    assert kinds(told(events, protocol)) == wanted
+    assert kinds(with_doubts(events, protocol)) == wanted
 
 
 def test_custom_calls_are_texts_whatever_their_name() -> None:
     end = PartEnded(0, "no JSON", "add", meta={"type": "custom"})
-    assert kinds(told((PartStarted(0, "call", ""), end))) == "started ended"
+    assert kinds(with_doubts((PartStarted(0, "call", ""), end))) == "started ended"
 
 
 def test_calls_that_stream_at_the_same_time_are_told_apart() -> None:
     events = [PartStarted(0, "call", "add"), PartStarted(1, "call", "add")]
     pieces = [(0, '{"a": '), (1, '{"a"'), (0, "1}"), (1, ': "1"'), (1, "}")]
-    results = told([*events, *(PartDelta(*piece) for piece in pieces)])
+    results = with_doubts([*events, *(PartDelta(*piece) for piece in pieces)])
     doubts = [event for event in results if isinstance(event, CallDoubted)]
     assert [(doubt.index, doubt.problem.pointer) for doubt in doubts] == [(1, "/a")]
 
 
 def test_an_answer_that_is_written_in_one_piece_is_doubted_too() -> None:
     answer = EventBuilder()
-    answer.whole("call", TEXT, "add", "id")
-    assert "calldoubted" in kinds(told([event for _, _, event in answer.take_events()]))
+    answer.add_whole_part("call", TEXT, "add", "id")
+    assert "calldoubted" in kinds(with_doubts([event for _, _, event in answer.take_events()]))
 
 
 @pytest.mark.anyio

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.anyio
 def script(*turns: list[tuple[str, dict[str, Any]]]) -> Scenario:
     """A model that makes these calls, turn by turn, and then says that it is done."""
     calls = [
-        {"calls": [{"name": name, "arguments": given} for name, given in turn]} for turn in turns
+        {"calls": [{"name": name, "arguments": arguments} for name, arguments in turn]}
+        for turn in turns
     ]
     return scenario(json.dumps({"turns": [*calls, {"text": "Done."}]}))
 
@@ -87,11 +88,11 @@ async def test_what_waits_behind_a_person_leaves_the_session_waiting(
 
 
 def background(mark: str) -> Scenario:
-    given = {"command": f"echo begun; sleep {mark}", "background": True}
-    return script([("run_shell", given)], [("read_task", {"task_id": "task-1-0"})])
+    arguments = {"command": f"echo begun; sleep {mark}", "background": True}
+    return script([("run_shell", arguments)], [("read_task", {"task_id": "task-1-0"})])
 
 
-async def begun(engine: Engine, mark: str) -> Session:
+async def start_task(engine: Engine, mark: str) -> Session:
     """A session whose task runs, after its turn."""
     tools = ("run_shell", "read_task", "stop_task")
     session = await run_prompt(engine, "Go.", *tools)
@@ -110,7 +111,7 @@ async def test_a_task_survives_its_turn_and_ends_by_stop_of_the_person(
 ) -> None:
     mark = f"81{os.getpid()}"
     engine = await start_engine(scenario=background(mark))
-    session = await begun(engine, mark)
+    session = await start_task(engine, mark)
     assert [task.id for task in session.open_tasks] == ["task-1-0"]
     await run(engine, session, 0)
     session = await wait_while_running(engine, session.id)
@@ -130,7 +131,7 @@ async def test_a_task_ends_with_stop_and_with_its_session(
 ) -> None:
     mark = f"82{os.getpid()}{how == 'stop':d}"
     engine = await start_engine(scenario=background(mark))
-    session = await begun(engine, mark)
+    session = await start_task(engine, mark)
     with anyio.fail_after(20):
         await (engine.runner.stop if how == "stop" else engine.runner.delete)(session.id)
     assert alive(f"sleep\0{mark}") == []
@@ -140,12 +141,12 @@ async def test_a_task_ends_with_stop_and_with_its_session(
 async def test_a_task_ends_with_the_program(tmp_path: Path) -> None:
     mark = f"83{os.getpid()}"
     async with run_engine(tmp_path, scenario=background(mark)) as engine:
-        session = await begun(engine, mark)
+        session = await start_task(engine, mark)
     assert alive(f"sleep\0{mark}") == []
     async with run_engine(tmp_path) as engine:
         log = await engine.log.events(session.id)
         assert hows(log) == ["ended with the program"]
-        async with engine.sessions.holding(session.id) as live:
+        async with engine.sessions.lock_session(session.id) as live:
             assert live.session.open_tasks == []
 
 

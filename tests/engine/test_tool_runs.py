@@ -49,7 +49,7 @@ def work(report=None):
 """
 
 
-def working(folder: Path) -> Tool:
+def make_tool(folder: Path) -> Tool:
     file = folder / "work_tool.py"
     file.write_text(TOOL.format(go=str(folder / "go")))
     config = {"file": str(file), "function": "work"}
@@ -59,14 +59,14 @@ def working(folder: Path) -> Tool:
 
 async def under_way(engine: Engine, folder: Path, prompt: str = "Use work") -> str:
     """A session whose call runs, and has said so."""
-    session_id = await create_session(engine, [working(folder)], rules=ALLOW_ALL)
+    session_id = await create_session(engine, [make_tool(folder)], rules=ALLOW_ALL)
     await engine.runner.prompt(session_id, prompt)
     await wait_for_event(engine, session_id, CallProgressed)
     return session_id
 
 
 async def session_of(engine: Engine, session_id: str) -> Session:
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         return live.session
 
 
@@ -127,9 +127,9 @@ async def test_in_the_background_the_run_goes_on_and_the_model_reads_the_end_onc
 ) -> None:
     session_id = await under_way(engine, tmp_path)
     id = call_id(await session_of(engine, session_id))
-    task_id = await engine.runner.put_behind(session_id, id)
+    task_id = await engine.runner.move_to_background(session_id, id)
     with pytest.raises(Conflict, match="not running"):
-        await engine.runner.put_behind(session_id, id)
+        await engine.runner.move_to_background(session_id, id)
     session = await wait_while_running(engine, session_id)
     call = session.call(id)
     assert call.result is not None
@@ -162,7 +162,7 @@ async def test_who_ends_it_ends_all_of_it_and_says_so(
     session = await session_of(engine, session_id)
     id = call_id(session)
     assert session.call(id).progress is not None
-    task_id = await engine.runner.put_behind(session_id, id)
+    task_id = await engine.runner.move_to_background(session_id, id)
     await wait_while_running(engine, session_id)
     assert runners(tmp_path)
     match how:
@@ -211,7 +211,7 @@ async def test_the_model_reads_who_ended_a_call(
 
 async def queued(engine: Engine, folder: Path) -> Session:
     """A session whose second call a rule has decided, and which waits behind the first."""
-    tool = replace(working(folder), parallel_safe=False)
+    tool = replace(make_tool(folder), parallel_safe=False)
     prompt = "[[fault:parallel-2]] Use work"
     session_id = await create_session(engine, [tool], rules=ALLOW_ALL)
     await engine.runner.prompt(session_id, prompt)
@@ -275,7 +275,7 @@ def runners(folder: Path) -> list[str]:
 async def test_the_model_reads_that_an_effect_is_unknown(tmp_path: Path, engine: Engine) -> None:
     session_id = await under_way(engine, tmp_path)
     id = call_id(await session_of(engine, session_id))
-    await engine.runner.put_behind(session_id, id)
+    await engine.runner.move_to_background(session_id, id)
     await wait_while_running(engine, session_id)
     await engine.runner.stop(session_id)
     await engine.runner.prompt(session_id, "hello")
@@ -288,16 +288,18 @@ async def test_the_model_reads_that_an_effect_is_unknown(tmp_path: Path, engine:
 async def test_there_is_an_end_to_the_background(tmp_path: Path, engine: Engine) -> None:
     """Of the places for calls half stay free for those that are waited for."""
     prompt = f"[[fault:parallel-{MOST_BEHIND + 1}]] Use work"
-    session_id = await create_session(engine, [working(tmp_path)], rules=ALLOW_ALL, max_parallel=8)
+    session_id = await create_session(
+        engine, [make_tool(tmp_path)], rules=ALLOW_ALL, max_parallel=8
+    )
     await engine.runner.prompt(session_id, prompt)
     async with asyncio.timeout(40):
-        while len(engine.runner._running.of(session_id)) <= MOST_BEHIND:
+        while len(engine.runner._running.foreground_calls(session_id)) <= MOST_BEHIND:
             await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 40)
     calls = [call.id for call in (await session_of(engine, session_id)).current_calls]
     for id in calls[:-1]:
-        await engine.runner.put_behind(session_id, id)
+        await engine.runner.move_to_background(session_id, id)
     with pytest.raises(Conflict, match="Stop one"):
-        await engine.runner.put_behind(session_id, calls[-1])
+        await engine.runner.move_to_background(session_id, calls[-1])
     await engine.runner.cancel(session_id, calls[-1])
     session = await wait_while_running(engine, session_id)
     assert session.state == "idle"
@@ -309,11 +311,13 @@ async def test_a_task_that_nobody_follows_is_ended_by_stop_and_by_a_restart(tmp_
     (tmp_path / "go").touch()
     lines = []
     async with run_engine(tmp_path) as engine:
-        ids = [await create_session(engine, [working(tmp_path)], rules=ALLOW_ALL) for _ in range(2)]
+        ids = [
+            await create_session(engine, [make_tool(tmp_path)], rules=ALLOW_ALL) for _ in range(2)
+        ]
         for session_id in ids:
             await engine.runner.prompt(session_id, "Use work")
             id = call_id(await wait_while_running(engine, session_id))
-            async with engine.sessions.holding(session_id) as live:
+            async with engine.sessions.lock_session(session_id) as live:
                 await engine.sessions.append(
                     live, [TaskStarted("call-" + id.replace(".", "-"), id)]
                 )

@@ -24,7 +24,7 @@ from playground.engine.try_tool import (
     Try,
     TryRequest,
 )
-from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.executor import CallCheck, Invocation, ReportProgress
 from playground.executors.run_with_limits import Executors
 from playground.secrets.redaction import Redactor
 
@@ -46,10 +46,10 @@ class Fake:
         self.forgotten: list[str] = []
         self.code = "a"
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         return CallCheck(self.code, (Problem("caution", "Mind the step."),))
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         self.asked.append(invocation)
         invocation.folder.mkdir(parents=True, exist_ok=True)
         report(f"half {KEY}", 0.5)
@@ -79,7 +79,7 @@ async def trying(folder: Path) -> AsyncIterator[tuple[ToolTries, Fake]]:
         await tool_tries.close()
 
 
-async def ended(tool_tries: ToolTries, item: Try) -> Try:
+async def wait_for_try(tool_tries: ToolTries, item: Try) -> Try:
     while item.result is None:
         await tool_tries.wait(item.id, item.changed, 10)
     return item
@@ -93,11 +93,15 @@ async def test_it_runs_with_the_digits_that_were_typed_and_tells_of_its_progress
         assert (await tool_tries.wait(item.id, 0, 10)).progress == "half *************************"
         assert item.fraction == 0.5
         fake.go.set()
-        await ended(tool_tries, item)
+        await wait_for_try(tool_tries, item)
         assert item.result == text_result("done *************************")
-        (asked,) = fake.asked
-        assert (asked.arguments, asked.code, asked.session) == (FINE, "a", f"try-{item.scratch}")
-        assert asked.folder == tmp_path / f"try-{item.scratch}"
+        (invocation,) = fake.asked
+        assert (invocation.arguments, invocation.code, invocation.session) == (
+            FINE,
+            "a",
+            f"try-{item.scratch}",
+        )
+        assert invocation.folder == tmp_path / f"try-{item.scratch}"
 
 
 @pytest.mark.parametrize(
@@ -123,9 +127,11 @@ async def test_what_may_not_run_does_not(
 async def test_what_was_seen_is_what_runs(tmp_path: Path) -> None:
     async with trying(tmp_path) as (tool_tries, fake):
         fake.go.set()
-        looked = await tool_tries.look(TOOL, FINE)
+        looked = await tool_tries.check(TOOL, FINE)
         assert [problem.kind for problem in looked.problems] == ["caution"]
-        await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE, seen=looked.seen)))
+        await wait_for_try(
+            tool_tries, await tool_tries.start(TryRequest(TOOL, FINE, seen=looked.seen))
+        )
         fake.code = "b"
         with pytest.raises(Conflict):
             await tool_tries.start(TryRequest(TOOL, FINE, seen=looked.seen))
@@ -138,8 +144,12 @@ async def test_what_was_seen_is_what_runs(tmp_path: Path) -> None:
 async def test_run_anyway_and_nothing_at_all(tmp_path: Path) -> None:
     async with trying(tmp_path) as (tool_tries, fake):
         fake.go.set()
-        await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, '{"n": "1"}', anyway=True)))
-        await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, "null", anyway=True)))
+        await wait_for_try(
+            tool_tries, await tool_tries.start(TryRequest(TOOL, '{"n": "1"}', anyway=True))
+        )
+        await wait_for_try(
+            tool_tries, await tool_tries.start(TryRequest(TOOL, "null", anyway=True))
+        )
         assert [invocation.arguments for invocation in fake.asked] == ['{"n": "1"}', "{}"]
 
 
@@ -160,9 +170,9 @@ async def test_tries_of_one_page_share_a_scratch_session_until_it_is_forgotten(
     left.mkdir()
     async with trying(tmp_path) as (tool_tries, fake):
         fake.go.set()
-        first = await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE)))
+        first = await wait_for_try(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE)))
         assert not left.exists()
-        second = await ended(
+        second = await wait_for_try(
             tool_tries, await tool_tries.start(TryRequest(TOOL, FINE, first.scratch))
         )
         assert second.scratch == first.scratch
@@ -171,7 +181,7 @@ async def test_tries_of_one_page_share_a_scratch_session_until_it_is_forgotten(
         await tool_tries.forget(first.scratch)
         assert fake.forgotten == [f"try-{first.scratch}"]
         assert list(tmp_path.iterdir()) == []
-        third = await ended(
+        third = await wait_for_try(
             tool_tries, await tool_tries.start(TryRequest(TOOL, FINE, first.scratch))
         )
         assert third.scratch != first.scratch
@@ -184,10 +194,10 @@ async def test_few_run_at_once_and_few_are_kept(tmp_path: Path) -> None:
             await tool_tries.start(TryRequest(TOOL, FINE))
         fake.go.set()
         for _ in range(MOST_TRIES):
-            await ended(tool_tries, first[0])
+            await wait_for_try(tool_tries, first[0])
             for item in first:
-                await ended(tool_tries, item)
-            await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE)))
+                await wait_for_try(tool_tries, item)
+            await wait_for_try(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE)))
         with pytest.raises(NotFound, match="Run it again"):
             tool_tries.get(first[0].id)
         assert len(list(tmp_path.iterdir())) == MOST_SCRATCHES
@@ -230,7 +240,7 @@ async def test_what_was_drawn_without_asking_runs_where_nothing_is_said_against_
         async def checked(session: str, tool: Tool, arguments: str) -> CallCheck:
             return CallCheck("a", (Problem(kind, "Mind the step."),))
 
-        monkeypatch.setattr(fake, "checked", checked)
+        monkeypatch.setattr(fake, "check_before_run", checked)
         wanted = TryRequest(TOOL, FINE, seen=UNASKED)
         if runs:
             await tool_tries.start(wanted)
@@ -250,5 +260,5 @@ async def test_the_end_ends_what_runs(tmp_path: Path) -> None:
 
 async def test_an_answer_by_hand_stands_for_a_run(tmp_path: Path) -> None:
     async with trying(tmp_path) as (tool_tries, _):
-        item = tool_tries.answered(TryRequest(TOOL, FINE), text_result(f"by hand {KEY}"))
+        item = tool_tries.record_answer(TryRequest(TOOL, FINE), text_result(f"by hand {KEY}"))
         assert tool_tries.get(item.id).result == text_result("by hand *************************")

@@ -24,13 +24,13 @@ pytestmark = pytest.mark.anyio
 SUM = {"expression": "17 * 23"}
 
 
-def answer(arguments: Any, *, whole: bool = True) -> bytes:
+def answer(arguments: Any, *, is_complete: bool = True) -> bytes:
     """A stream of Gemini's with one call and its finish reason, over a connection that ends well
     or breaks."""
     part = {"functionCall": {"name": "calculator", "args": arguments}}
     candidate = {"content": {"parts": [part]}, "finishReason": "STOP"}
     body = f"data: {json.dumps({'candidates': [candidate]})}\r\n\r\n".encode()
-    length = len(body) if whole else len(body) + 100
+    length = len(body) if is_complete else len(body) + 100
     return HEAD + f"Connection: close\r\nContent-Length: {length}\r\n\r\n".encode() + body
 
 
@@ -38,7 +38,7 @@ def answer(arguments: Any, *, whole: bool = True) -> bytes:
     ("sent", "why"),
     [
         (answer(json.dumps(SUM)), "reviewed first"),
-        (answer(SUM, whole=False), "connection broke"),
+        (answer(SUM, is_complete=False), "connection broke"),
     ],
     ids=["arguments as a text", "a connection that broke"],
 )
@@ -64,7 +64,7 @@ async def test_nothing_of_a_broken_answer_stays_until_the_garbage_is_collected(
     tmp_path: Path,
 ) -> None:
     """All that was read of it, up to 64 MiB."""
-    async with run_engine(tmp_path) as engine, serving(answer(SUM, whole=False)) as it:
+    async with run_engine(tmp_path) as engine, serving(answer(SUM, is_complete=False)) as it:
         profile = Profile("raw", "gemini", it.url, "", "m")
         gc.collect()
         gc.disable()

@@ -46,7 +46,7 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Engine, Boundary]]:
     async with asyncio.timeout(60), run_engine(folder, boundary=boundary) as engine:
         yield engine, boundary
         for (session_id,) in await engine.database.rows("SELECT id FROM sessions"):
-            assert await boundary.wrongly_kept(engine, session_id, whole=False) == []
+            assert await boundary.wrongly_kept(engine, session_id, is_complete=False) == []
         assert (await found_in(engine.database, mending=True))[1] == []
 
 
@@ -60,7 +60,7 @@ async def read_to_the_end(engine: Engine) -> None:
     await asyncio.wait(readers)
 
 
-def said(session: Session) -> list[str]:
+def last_texts(session: Session) -> list[str]:
     return [part.text for part in session.turns[-1].parts]
 
 
@@ -68,20 +68,22 @@ async def test_what_arrives_meanwhile_is_saved_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watched(tmp_path) as (engine, _):
-        whole = await run_prompt(engine, QUESTION)
+        whole_session = await run_prompt(engine, QUESTION)
         disk = FullDisk(engine, monkeypatch, RequestSent)
         session_id = await create_session(engine)
         await engine.runner.prompt(session_id, QUESTION)
         await disk.noticed()
         await read_to_the_end(engine)
-        async with engine.sessions.holding(session_id) as live:  # nobody keeps it from being read
+        async with engine.sessions.lock_session(
+            session_id
+        ) as live:  # nobody keeps it from being read
             assert live.session.state == "running"
         with pytest.raises(StoreUnwritable, match="full"):
-            await engine.sessions.create(whole.settings)  # type: ignore[arg-type]
+            await engine.sessions.create(whole_session.settings)  # type: ignore[arg-type]
         await disk.lifted()
         session = await wait_while_running(engine, session_id)
         assert session.state == "idle"
-        assert said(session) == said(whole)
+        assert last_texts(session) == last_texts(whole_session)
         assert disk.tries > 1
 
 

@@ -13,7 +13,7 @@ import pytest
 from playground.core.events import ResponseFailed
 from playground.core.settings import PROTOCOLS, Profile
 from playground.engine.engine import Engine
-from playground.engine.verify import SEARCH, Difference, Verified, verify
+from playground.engine.verify import SEARCH, Difference, VerifyReport, verify
 from playground.secrets.redaction import SHORTEST
 from playground.store.database import Database, Statement
 from playground.store.maintenance import REBUILD
@@ -100,7 +100,7 @@ TAMPERED: dict[str, tuple[str, str]] = {
 
 async def found_in(
     database: Database, *, mending: bool = False
-) -> tuple[Verified, Sequence[Difference]]:
+) -> tuple[VerifyReport, Sequence[Difference]]:
     differences: list[Difference] = []
     return await verify(database, differences.append, mending=mending), differences
 
@@ -151,11 +151,11 @@ async def test_what_was_stopped_is_kept_up_to_there(start_engine: StartEngine) -
     session = await wait_while_running(engine, text)
     assert session.turns[-1].failure is not None
     assert session.turns[-1].failure.failure == "stopped"
-    assert await boundary.wrongly_kept(engine, text, whole=False) == []
+    assert await boundary.wrongly_kept(engine, text, is_complete=False) == []
     assert (await found_in(engine.database))[1] == []
 
 
-def written(path: Path, *sql: str) -> None:
+def execute_sql(path: Path, *sql: str) -> None:
     """By a connection of its own, which keeps no foreign keys."""
     with closing(sqlite3.connect(path)) as connection:
         for text in sql:
@@ -173,19 +173,19 @@ async def test_whatever_was_changed_is_found(engine: Engine) -> None:
         ("sessions", "events", "chunks", "recordings", "called"),
         engine.database.path,
     )
-    written(path, *(f"CREATE TABLE kept_{o} AS SELECT * FROM {o}" for o in tables))
+    execute_sql(path, *(f"CREATE TABLE kept_{o} AS SELECT * FROM {o}" for o in tables))
     again = [f"INSERT INTO {o} SELECT * FROM kept_{o}" for o in tables]
     again += [statement.sql for statement in REBUILD]
     ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
     missed: dict[str, list[str]] = {}
     for name, (sql, words) in TAMPERED.items():
-        written(path, sql)
+        execute_sql(path, sql)
         done, differences = await found_in(engine.database)
         lines = [difference.line for difference in differences]
         others = {difference.session for difference in differences} - {ids[0], SEARCH}
         if not any(words in line for line in lines) or others or done.sessions != 2:
             missed[name] = lines
-        written(path, *(f"DELETE FROM {o}" for o in tables), *again)
+        execute_sql(path, *(f"DELETE FROM {o}" for o in tables), *again)
     assert missed == {}, "\n".join(f"{name}: {lines}" for name, lines in missed.items())
     assert (await found_in(engine.database, mending=True))[1] == []
 
@@ -198,13 +198,13 @@ async def test_wording_of_an_older_version_is_no_difference(engine: Engine) -> N
         await engine.runner.prompt(session_id, prompt)
         await wait_while_running(engine, session_id)
     path = engine.database.path
-    written(path, f"{reworded} WHERE kind IN ('warned', 'response_failed')")
+    execute_sql(path, f"{reworded} WHERE kind IN ('warned', 'response_failed')")
     kinds = await engine.database.rows(
         "SELECT DISTINCT kind FROM events WHERE body LIKE '%Worded otherwise.%' ORDER BY kind"
     )
     assert [kind for (kind,) in kinds] == ["response_failed", "warned"]
     assert (await found_in(engine.database))[1] == []
-    written(path, recoded)
+    execute_sql(path, recoded)
     assert any("code is" in problem.line for problem in (await found_in(engine.database))[1])
 
 
@@ -214,7 +214,7 @@ async def test_a_request_whose_bytes_changed_is_found(engine: Engine) -> None:
     await wait_while_running(engine, text)
     assert (await found_in(engine.database))[1] == []
     changed = "UPDATE slices SET bytes = CAST(replace(bytes, 'brief', 'grand') AS BLOB)"
-    written(engine.database.path, f"{changed} WHERE nth > 4")
+    execute_sql(engine.database.path, f"{changed} WHERE nth > 4")
     lines = [difference.line for difference in (await found_in(engine.database))[1]]
     assert lines
     assert all("of its requests differs from the bytes that were sent" in line for line in lines)
@@ -281,10 +281,10 @@ async def test_a_row_that_is_older_than_the_last_deltas_is_no_difference(engine:
     cut = f"DELETE FROM events WHERE seq > {last}"
     path = engine.database.path
     same = "UPDATE events SET at_ms = 1000"  # however long the answer took
-    written(path, cut, same, *(statement.sql for statement in REBUILD))
+    execute_sql(path, cut, same, *(statement.sql for statement in REBUILD))
     await found_in(engine.database, mending=True)  # the list's row is right now
     later = f"UPDATE events SET at_ms = at_ms + 9 WHERE seq = {last}"
-    written(path, later)
+    execute_sql(path, later)
     assert not [o.line for o in (await found_in(engine.database))[1] if "the list" in o.says]
-    written(path, later.replace("LIKE 'part_delta%'", "NOT LIKE 'part_delta%'"))
+    execute_sql(path, later.replace("LIKE 'part_delta%'", "NOT LIKE 'part_delta%'"))
     assert [o.line for o in (await found_in(engine.database))[1] if "updated_ms" in o.says]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from playground.core.events import Logged, PartDelta, PartEnded, PartStarted, Source
-from playground.engine.verify import alike, check_session
+from playground.engine.verify import check_session, is_alike
 from playground.protocols.registry import codec
-from playground.store.writes import Chunk, Closed
+from playground.store.writes import Chunk, ClosedRecording
 from tests.factories import Log
 from tests.protocols.frames import message
 
@@ -43,13 +43,13 @@ STARS = "*" * 8
     ],
 )
 def test_alike(logged: object, decoded: object, same: bool) -> None:
-    assert alike(logged, decoded) is same
+    assert is_alike(logged, decoded) is same
 
 
 def test_what_was_cut_by_the_end_of_the_program_is_compared_up_to_there() -> None:
     """Nobody saw the end, so that the decoder is not told of one either."""
-    asked = Log().start().request(protocol="openai_chat").events
-    log = [*asked[:-1], replace(asked[-1], source=Source(1, 0, 0))]
+    request_log = Log().start().request(protocol="openai_chat").events
+    log = [*request_log[:-1], replace(request_log[-1], source=Source(1, 0, 0))]
     body = b'data: {"choices":[{"index":0,"delta":{"role":"","content":"Hel"}}]}\n\ndata: {"cho'
     frame = Source(1, 0, body.index(b"\n\n"))
     seq = log[-1].seq
@@ -76,11 +76,11 @@ def test_the_end_of_a_call_that_an_earlier_version_logged_later_is_no_difference
     ends = [item for item in spanned if isinstance(item[2], PartEnded)]
     earlier = [*(item for item in spanned[:-1] if item not in ends), *ends, spanned[-1]]
     assert earlier != spanned
-    asked = Log().start().request(protocol="anthropic").events
+    request_log = Log().start().request(protocol="anthropic").events
     for events, differs in ((spanned, False), (earlier, False), (earlier[1:], True)):
-        log = [*asked[:-1], replace(asked[-1], source=Source(1, 0, 0))]
+        log = [*request_log[:-1], replace(request_log[-1], source=Source(1, 0, 0))]
         for begin, end, event in events:
             log.append(Logged(len(log) + 1, 1, event, Source(1, begin, end)))
-        closed = Closed(1, clean=True, sha256=sha256(body).hexdigest())
+        closed = ClosedRecording(1, clean=True, sha256=sha256(body).hexdigest())
         check = check_session("s", log, [Chunk(1, 0, 1, body)], {1: closed})
         assert bool(check.differences) is differs, check.differences

@@ -34,16 +34,20 @@ def saved(session: Session) -> tuple[Spec, tuple[str, ...]]:
     return spec, tuple(file.notes)
 
 
-def ran(*calls: tuple[str, str, str], turns: bool = False) -> list[Event]:
+def run_events(*calls: tuple[str, str, str], turns: bool = False) -> list[Event]:
     """Calls (name, arguments, result), in one turn or in one turn each, and an answer."""
-    events, number = play.begun(play.WEATHER, SHELL), 0
+    events, number = play.start_events(play.WEATHER, SHELL), 0
     groups = [[call] for call in calls] if turns else [calls] if calls else []
     for number, group in enumerate(groups, 1):
         parts = [play.call(n, name, text) for n, (name, text, _) in enumerate(group)]
         events += play.turn(number, *parts)
         for place, (_, _, result) in enumerate(group):
             call_id = f"{number}.{place}"
-            events += [play.checked(call_id), play.run(call_id), *play.ran(call_id, result)]
+            events += [
+                play.call_checked(call_id),
+                play.run(call_id),
+                *play.run_call(call_id, result),
+            ]
     return [*events, *play.turn(number + 1)]
 
 
@@ -61,11 +65,11 @@ def ran(*calls: tuple[str, str, str], turns: bool = False) -> list[Event]:
 def test_a_saved_session_passes_and_another_fails(
     calls: list[Any], turns: bool, others: list[Any]
 ) -> None:
-    session = play.session(*ran(*calls, turns=turns))
+    session = play.session(*run_events(*calls, turns=turns))
     spec, notes = saved(session)
     assert notes == ()
     assert all(check.passed for check in judge(session, spec.cases[0].expect))
-    other = play.session(*ran(*others, turns=turns))
+    other = play.session(*run_events(*others, turns=turns))
     assert not all(check.passed for check in judge(other, spec.cases[0].expect))
 
 
@@ -78,7 +82,7 @@ def test_it_asks_as_the_session_did() -> None:
         choice=ToolChoice("tool", "get_weather", ("get_weather",), parallel=False),
         max_turns=3,
     )
-    session = play.session(*play.begun(), SettingsChanged(changed), *play.turn(1))
+    session = play.session(*play.start_events(), SettingsChanged(changed), *play.turn(1))
     spec, _ = saved(session)
     plan = plan_run(spec, RunKey("my-first-test", "default", "sim-2", 1))
     assert (plan.prompt, plan.system, plan.model.profile) == ("hello", "Be brief.", "simulator")
@@ -118,7 +122,7 @@ def test_it_asks_as_the_session_did() -> None:
     ],
 )
 def test_recorded_results_become_answers(calls: list[Any], answer: dict[str, Any]) -> None:
-    spec, _ = saved(play.session(*ran(*calls)))
+    spec, _ = saved(play.session(*run_events(*calls)))
     assert spec.cases[0].answers == {"get_weather": answer}
 
 
@@ -126,8 +130,8 @@ def test_what_a_test_cannot_hold_is_noted() -> None:
     picture = Content("image", media_type="image/png", data="AAAA")
     precise = play.call(2, "shell", '{"a": 0.10000000000000000001}')
     calls = [play.call(0, "gone", "{}"), play.call(1, "shell", '{"a"'), precise]
-    events = [play.begun(SHELL)[0], PromptAdded("Look.", (picture,)), *play.turn(1, *calls)]
-    events += [play.checked(f"1.{n}") for n in range(3)]
+    events = [play.start_events(SHELL)[0], PromptAdded("Look.", (picture,)), *play.turn(1, *calls)]
+    events += [play.call_checked(f"1.{n}") for n in range(3)]
     events += [CallDecided(f"1.{n}", "deny", digest="digest") for n in range(3)]
     events += [*play.turn(2), PromptAdded("More.")]
     spec, notes = saved(play.session(*events))
@@ -144,7 +148,7 @@ def test_what_a_test_cannot_hold_is_noted() -> None:
 
 
 def test_a_run_of_a_batch_keeps_what_was_expected_and_its_mocks() -> None:
-    session = play.session(*ran(OSLO, ROOT))
+    session = play.session(*run_events(OSLO, ROOT))
     expect = [{"called": "get_weather", "arguments": {"exact": {"city": "Rome"}}}]
     file = write(SessionBundle(session, "a", (), expect=expect))
     spec = read_spec(file.data.decode())

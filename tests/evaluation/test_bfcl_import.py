@@ -12,7 +12,7 @@ from playground.evaluation.batch_import import MOST_WRITTEN_OUT, is_bfcl, read_b
 from playground.evaluation.results import judge
 from playground.evaluation.spec import ArgumentMatch, Case, Expectation, ImportedBatch, spec_data
 from playground.evaluation.spec_reader import spec_from_data
-from tests.evaluation.test_expectations import made
+from tests.evaluation.test_expectations import make_session
 
 AREA = {
     "name": "shape.area",
@@ -42,7 +42,7 @@ def read(*truth: Any, category: str = "simple_python", **changes: Any) -> Import
     return read_bfcl(line(category=category, **changes), json.dumps(answer))
 
 
-def taken(*truth: Any, **changes: Any) -> Case:
+def read_case(*truth: Any, **changes: Any) -> Case:
     imported = read(*truth, **changes)
     assert imported.left_out == ()
     assert spec_from_data(spec_data(imported.spec)) == imported.spec
@@ -52,7 +52,7 @@ def taken(*truth: Any, **changes: Any) -> Case:
 def test_a_case_has_its_own_tools_and_one_turn() -> None:
     answer = {"shape.area": {"base": [10, 10.0], "unit": ["cm", ""]}}
     system = {"role": "system", "content": "Be exact."}
-    case = taken(answer, question=[[system, USER]])
+    case = read_case(answer, question=[[system, USER]])
     assert (case.id, case.category) == ("simple_python_0", "simple_python")
     assert (case.system, case.prompt) == ("Be exact.", "Area?")
     (tool,) = case.tools or ()
@@ -85,8 +85,8 @@ def test_a_case_has_its_own_tools_and_one_turn() -> None:
 def test_allowed_values_are_those_of_bfcl(
     parameters: dict[str, Any], raw: str, passes: bool
 ) -> None:
-    case = taken({"shape.area": parameters})
-    results = judge(made(f"shape_area {raw}"), case.expect)
+    case = read_case({"shape.area": parameters})
+    results = judge(make_session(f"shape_area {raw}"), case.expect)
     assert all(result.passed for result in results) is passes
 
 
@@ -97,7 +97,7 @@ def test_categories_without_answers_want_a_call_or_none() -> None:
 
 
 def test_an_answer_in_python_is_read_where_it_is_plain() -> None:
-    case = taken("shape.area(3, unit='cm', options={'digits': 2})")
+    case = read_case("shape.area(3, unit='cm', options={'digits': 2})")
     match = case.expect[0].arguments
     assert match is not None
     assert match.value == {"base": [3], "unit": ["cm"], "options": [{"digits": 2}]}

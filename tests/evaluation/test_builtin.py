@@ -29,7 +29,7 @@ async def test_the_scorer_tells_right_from_wrong_in_each_case(tmp_path: Path, ev
         assert plan.notes == ()
         batch = await batches.start(plan)
         async with asyncio.timeout(40):
-            await batches.rested(batch)
+            await batches.wait_until_resting(batch)
         results = await batches.results(batch)
     surprises = [each for each in results if each.outcome != EXPECTED[each.key.model]]
     assert [(each.key, each.checks, each.calls) for each in surprises] == []

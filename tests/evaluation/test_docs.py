@@ -29,7 +29,7 @@ async def test_the_example_runs(tmp_path: Path) -> None:
         assert plan.notes == ()
         batch = await batches.start(plan)
         async with asyncio.timeout(40):
-            await batches.rested(batch)
+            await batches.wait_until_resting(batch)
         results = await batches.results(batch)
     assert [(each.outcome, each.checks) for each in results if each.outcome != "passed"] == []
     assert len(results) == 8

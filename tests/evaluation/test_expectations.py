@@ -23,20 +23,20 @@ TWO = ('f {"city": "Oslo"}', 'g {"n": 1}')
 BIG = "12345678901234567890123"
 NESTED = '{"to": {"city": "Oslo", "zip": "0150"}, "days": [1, 2]}'
 
-DENIED = [play.checked("1.0"), CallDecided("1.0", "deny", digest="digest")]
-DONE = [play.checked("1.0"), play.run("1.0"), *play.ran("1.0")]
+DENIED = [play.call_checked("1.0"), CallDecided("1.0", "deny", digest="digest")]
+DONE = [play.call_checked("1.0"), play.run("1.0"), *play.run_call("1.0")]
 
 
-def made(*calls: str, answer: str = "Done.", reason: Any = "stop") -> Session:
+def make_session(*calls: str, answer: str = "Done.", reason: Any = "stop") -> Session:
     """A session whose calls were `f {"a": 1}`, and so on, in one answer, and an answer."""
     pairs = [call.partition(" ")[::2] for call in calls]
     parts = [play.call(n, name, text) for n, (name, text) in enumerate(pairs)]
-    events = play.begun(F, G)
+    events = play.start_events(F, G)
     if parts:
         events += play.turn(1, *parts)
         for number in range(len(parts)):
             call_id = f"1.{number}"
-            events += [play.checked(call_id), play.run(call_id), *play.ran(call_id)]
+            events += [play.call_checked(call_id), play.run(call_id), *play.run_call(call_id)]
     number = 2 if parts else 1
     end = ResponseEnded(reason, usage=Usage(10, 5), cost=0.5)
     return play.session(*events, *play.opened(number), *play.part(0, text=answer), end)
@@ -77,8 +77,8 @@ def check(session: Session, **expectation: Any) -> str:
 def test_calls_are_judged(
     expectation: dict[str, Any], passes: Iterable[str], fails: Iterable[str], sentence: str
 ) -> None:
-    assert check(made(*passes), **expectation) == ""
-    assert check(made(*fails), **expectation) == sentence
+    assert check(make_session(*passes), **expectation) == ""
+    assert check(make_session(*fails), **expectation) == sentence
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_calls_are_judged(
     ],
 )  # fmt: skip
 def test_answers_and_measures_are_judged(expectation: dict[str, Any], sentence: str) -> None:
-    assert check(made(answer="It is the Sun.", reason="length"), **expectation) == sentence
+    assert check(make_session(answer="It is the Sun.", reason="length"), **expectation) == sentence
 
 
 @pytest.mark.parametrize(
-    ("test", "raw", "wrong"),
+    ("test", "raw", "error"),
     [
         ({"exact": {"a": 1}}, '{"a": 1.0}', ""),
         ({"exact": {"a": 1.0, "b": 2}}, '{"b": 2, "a": 1e0}', ""),
@@ -144,10 +144,10 @@ def test_answers_and_measures_are_judged(expectation: dict[str, Any], sentence: 
          "/a is 2, an integer; the schema requires a value of at least 3"),
     ],
 )  # fmt: skip
-def test_arguments_are_compared(test: dict[str, Any], raw: str, wrong: str) -> None:
-    sentence = check(made(f"f {raw}"), called="f", arguments=test)
+def test_arguments_are_compared(test: dict[str, Any], raw: str, error: str) -> None:
+    sentence = check(make_session(f"f {raw}"), called="f", arguments=test)
     start = f"f was called with {raw}: "
-    assert sentence.startswith(start + wrong) if wrong else sentence == ""
+    assert sentence.startswith(start + error) if error else sentence == ""
 
 
 def test_each_expectation_of_arguments_claims_a_call_of_its_own() -> None:
@@ -156,7 +156,7 @@ def test_each_expectation_of_arguments_claims_a_call_of_its_own() -> None:
     wanted = [read_expectation(data, "/0") for data in (loose, oslo, {"called": "f"})]
 
     def sentences(*calls: str) -> list[str]:
-        return [result.sentence for result in judge(made(*calls), wanted)]
+        return [result.sentence for result in judge(make_session(*calls), wanted)]
 
     assert sentences('f {"city": "Oslo"}', "f {}") == ["", "", ""]
     assert sentences("f {}", 'f {"city": "Oslo"}') == ["", "", ""]
@@ -170,24 +170,32 @@ def test_each_expectation_of_arguments_claims_a_call_of_its_own() -> None:
 
 
 def test_what_a_user_edited_is_judged_as_the_model_wrote_it() -> None:
-    events = [*play.begun(F), *play.turn(1, play.call(0, "f", '{"a": 1}')), play.checked("1.0")]
-    events += [play.run("1.0", arguments='{"a": 2}'), *play.ran("1.0"), *play.turn(2)]
+    events = [
+        *play.start_events(F),
+        *play.turn(1, play.call(0, "f", '{"a": 1}')),
+        play.call_checked("1.0"),
+    ]
+    events += [play.run("1.0", arguments='{"a": 2}'), *play.run_call("1.0"), *play.turn(2)]
     assert check(play.session(*events), called="f", arguments={"exact": {"a": 1}}) == ""
 
 
 def cut_short(*more: Event, failure: str = "") -> Session:
-    events = [*play.begun(F), *play.turn(1, play.call(0, "f", "{}")), *more]
+    events = [*play.start_events(F), *play.turn(1, play.call(0, "f", "{}")), *more]
     return play.session(*events, *(play.failed(2, failure=failure) if failure else ()))
 
 
 @pytest.mark.parametrize(
     ("session", "outcome", "detail"),
     [
-        (made("f {}"), "passed", ""),
-        (made("g {}"), "failed", ""),
+        (make_session("f {}"), "passed", ""),
+        (make_session("g {}"), "failed", ""),
         (cut_short(*DONE, RunPaused("max_turns", "Enough.")), "passed", ""),
         (cut_short(*DENIED, *play.turn(2)), "passed", ""),
-        (cut_short(play.checked("1.0")), "needs_person", "f waits: no rule decides this call."),
+        (
+            cut_short(play.call_checked("1.0")),
+            "needs_person",
+            "f waits: no rule decides this call.",
+        ),
         (cut_short(*DONE, failure="http"), "provider_error", "It stopped."),
         (cut_short(*DONE, failure="stopped"), "stopped", "The run was stopped."),
         (cut_short(*DONE, RunStopped()), "stopped", "The run was stopped."),
@@ -202,7 +210,7 @@ def test_a_run_has_an_outcome(session: Session, outcome: str, detail: str) -> No
 
 
 def test_a_run_is_measured() -> None:
-    session = made('f {"a": 1}', "h {}", answer="Fine.")
+    session = make_session('f {"a": 1}', "h {}", answer="Fine.")
     result = score_run(session, KEY, [], "s")
     assert [(call.name, call.arguments, call.valid) for call in result.calls] == [
         ("f", '{"a": 1}', True),
@@ -211,6 +219,6 @@ def test_a_run_is_measured() -> None:
     assert (result.text, result.finish_reason, result.session) == ("Fine.", "stop", "s")
     assert (result.tokens_in, result.cost) == (None, None)
     assert result.to_first_call_s == 0.003
-    alone = score_run(made(answer="Hi"), KEY, [], None)
+    alone = score_run(make_session(answer="Hi"), KEY, [], None)
     assert (alone.tokens_in, alone.tokens_out, alone.cost, alone.seconds) == (10, 5, 0.5, 0.005)
     assert alone.to_first_call_s is None

@@ -43,7 +43,7 @@ def report() -> BatchReport:
         ("c1", EVIL): "failed",
         ("c2", EVIL): "provider_error",
     }
-    wrong = CheckResult(CALLED, False, f"find_order was not called. {EVIL}")
+    failed_check = CheckResult(CALLED, False, f"find_order was not called. {EVIL}")
     results = []
     for key in list(spec.keys()):
         outcome = outcomes.get(key[:2], "passed")
@@ -53,7 +53,7 @@ def report() -> BatchReport:
             RunResult(
                 key,
                 outcome,
-                (wrong,) if outcome == "failed" else (),
+                (failed_check,) if outcome == "failed" else (),
                 (CallMade("find_order", '{"id": 1}'),),
                 text=EVIL,
                 seconds=0.5,
@@ -164,11 +164,11 @@ def test_a_report_shows_no_key_in_any_format(form: str, report: BatchReport) -> 
     run_results = [
         replace(result, text=text, detail=text, calls=(call,)) for result in report.results
     ]
-    wrong = CheckResult(CALLED, False, f"find_order got {text}")
-    run_results[3] = replace(run_results[3], outcome="failed", checks=(wrong,))
+    failed_check = CheckResult(CALLED, False, f"find_order got {text}")
+    run_results[3] = replace(run_results[3], outcome="failed", checks=(failed_check,))
     with_keys = make_report(report.spec, run_results, stopped=True)
     left = html.unescape(write_report(with_keys, form, TEMPLATES).data.decode("utf-8"))
     left += left.replace('""', '"') + left.replace('\\"', '"').replace("\\\\", "\\")
     assert [each for each in made_up if each.key in left] == []
-    plain = write_report(report, form, TEMPLATES).data
-    assert plain == write_unredacted(report, form, TEMPLATES).data
+    plain_data = write_report(report, form, TEMPLATES).data
+    assert plain_data == write_unredacted(report, form, TEMPLATES).data

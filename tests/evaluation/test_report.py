@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 
 from playground.core.tools import Tool
-from playground.evaluation.calls_made import NO_TOOL, likeness, value_problem
-from playground.evaluation.report import BatchReport, claim, comparison_sentence, make_report
+from playground.evaluation.calls_made import NO_TOOL, similarity, value_problem
+from playground.evaluation.report import (
+    BatchReport,
+    comparison_sentence,
+    make_report,
+    scope_sentence,
+)
 from playground.evaluation.results import CallMade, CheckResult, Outcome, RunResult
 from playground.evaluation.spec import (
     ArgumentMatch,
@@ -24,7 +29,7 @@ from playground.evaluation.spec import (
     Variant,
 )
 from playground.evaluation.spec_reader import builtin_suite, suite_scenario
-from playground.evaluation.statistics import Count, clustered, confidence_sequence, wilson
+from playground.evaluation.statistics import Count, clustered_interval, confidence_sequence, wilson
 
 ORDER = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
 SEARCH = {
@@ -85,8 +90,8 @@ def test_rates_are_of_the_cases_and_of_one_case_its_runs() -> None:
     first = several.summaries[0]
     assert first.rate == pytest.approx(0.8)
     assert (first.cases, first.runs) == (12, 60)
-    assert first.interval == clustered([Count(4, 5)] * 12)
-    assert claim(several) == (
+    assert first.interval == clustered_interval([Count(4, 5)] * 12)
+    assert scope_sentence(several) == (
         "The sample is 12 cases, with 5 runs each per variant. "
         "Intervals are 95 % confidence intervals."
     )
@@ -94,10 +99,10 @@ def test_rates_are_of_the_cases_and_of_one_case_its_runs() -> None:
         spec_of(cases_of(1), 20), lambda key: "failed" if key.repetition < 6 else "passed"
     )
     assert alone.summaries[0].interval == wilson(0.75, 20)
-    assert claim(alone).startswith(
+    assert scope_sentence(alone).startswith(
         "These results apply to one prompt only. The sample is its runs: 20 runs per variant."
     )
-    assert "rough" in claim(report_of(spec_of(cases_of(9)), lambda key: "passed"))
+    assert "rough" in scope_sentence(report_of(spec_of(cases_of(9)), lambda key: "passed"))
 
 
 def test_a_case_passes_by_its_share_once_all_its_runs_are_over() -> None:
@@ -129,7 +134,9 @@ def test_an_unfinished_batch_says_so_and_decides_by_betting_alone() -> None:
     early = make_report(spec, results[:12])
     (comparison,) = early.comparisons
     assert (early.state, comparison.verdict, comparison.p) == ("running", "undecided", None)
-    assert claim(early).startswith("The intervals are not final: 12 of 80 runs finished so far.")
+    assert scope_sentence(early).startswith(
+        "The intervals are not final: 12 of 80 runs finished so far."
+    )
     assert not any(summary.powers for summary in early.summaries)
     later = make_report(spec, results[:60])
     assert (later.state, later.comparisons[0].verdict, later.decided) == ("running", "worse", True)
@@ -241,7 +248,9 @@ def test_a_variant_that_is_worse_is_a_way_out_of_its_own() -> None:
 # What was called ----------------------------------------------------------------------------------
 
 
-def called(spec: Spec, calls: Callable[[RunKey, int], list[tuple[str, Any]]]) -> BatchReport:
+def report_of_calls(
+    spec: Spec, calls: Callable[[RunKey, int], list[tuple[str, Any]]]
+) -> BatchReport:
     """A report of runs that made these calls; a run passes that called what its case expects."""
     results = []
     for place, key in enumerate(spec.keys()):
@@ -266,7 +275,7 @@ def test_the_matrix_counts_what_was_called_instead() -> None:
         "c2": [],
         "none": ["search"],
     }
-    report = called(
+    report = report_of_calls(
         spec_of(cases, variants=("default",)),
         lambda key, place: [(name, {}) for name in document.get(key.case, [])],
     )
@@ -278,7 +287,7 @@ def test_the_matrix_counts_what_was_called_instead() -> None:
 
 
 def test_tools_whose_descriptions_are_twins_are_named() -> None:
-    report = called(
+    report = report_of_calls(
         spec_of(cases_of(20)),
         lambda key, place: [
             ("lookup_order" if key.variant == "terse" and key.case < "c13" else "find_order", {})
@@ -288,12 +297,12 @@ def test_tools_whose_descriptions_are_twins_are_named() -> None:
         "find_order and lookup_order are confused in 5 of 20 runs with “terse”, and their "
         "descriptions are nearly the same. Describe when to use each and not the other."
     ]
-    once = called(
+    once = report_of_calls(
         spec_of(cases_of(3)),
         lambda key, place: [("lookup_order" if place == 0 else "find_order", {})],
     )
     assert {finding.kind for finding in once.findings} == {"argument_missing"}
-    apart = called(spec_of(cases_of(20)), lambda key, place: [("search", {})])
+    apart = report_of_calls(spec_of(cases_of(20)), lambda key, place: [("search", {})])
     assert {finding.kind for finding in apart.findings} == {"confused"}
 
 
@@ -309,12 +318,12 @@ def test_tools_whose_descriptions_are_twins_are_named() -> None:
     ],
 )
 def test_twins_share_most_words(first: str, second: str, twins: bool) -> None:
-    assert (likeness(first, second) >= 0.5) == twins
+    assert (similarity(first, second) >= 0.5) == twins
 
 
 def test_an_enum_without_the_words_of_the_prompts_is_named() -> None:
     cases = cases_of(66, "search", "Which shops are there in the EU?")
-    report = called(
+    report = report_of_calls(
         spec_of(cases, variants=("default",)),
         lambda key, place: [("search", {"region": "EU" if place < 5 else "eu"})],
     )
@@ -368,7 +377,7 @@ def test_a_value_of_an_enum_that_the_prompts_do_not_say_is_named() -> None:
         Case(f"c{place}", "Shops in Europe?", expect=(Expectation("called", "search", wanted),))
         for place in range(10)
     ]
-    report = called(
+    report = report_of_calls(
         spec_of(cases, variants=("default",)),
         lambda key, place: [("search", {"region": "us" if place < 4 else "eu"})],
     )
@@ -379,7 +388,7 @@ def test_a_value_of_an_enum_that_the_prompts_do_not_say_is_named() -> None:
 
 
 def test_arguments_of_another_type_and_missing_ones_are_named() -> None:
-    report = called(
+    report = report_of_calls(
         spec_of(cases_of(4), variants=("default",)),
         lambda key, place: [("find_order", {"id": 1} if place < 3 else {})],
     )
@@ -412,7 +421,7 @@ def test_a_look_at_a_value(schema: Any, value: Any, problem: str) -> None:
 
 def test_what_differs_is_said_by_the_runs_that_passed() -> None:
     case = Case("c", "Pay A-1 back.", expect=(Expectation("called", "find_order"),))
-    report = called(
+    report = report_of_calls(
         spec_of([case], 12, variants=("default",), models=("a", "b")),
         lambda key, place: [
             *([] if key.model == "b" and key.repetition > 10 else [("find_order", {})]),
@@ -426,10 +435,10 @@ def test_what_differs_is_said_by_the_runs_that_passed() -> None:
 
 def test_a_failure_has_its_session_and_its_reason() -> None:
     spec = spec_of(cases_of(2), variants=("default",))
-    wrong = CheckResult(Expectation("called", "search"), False, "search was not called.")
+    failed_check = CheckResult(Expectation("called", "search"), False, "search was not called.")
     keys = spec.keys()
     results = [run(key, "failed") for key in keys]
-    results[0] = replace(results[0], checks=(wrong,))
+    results[0] = replace(results[0], checks=(failed_check,))
     report = make_report(spec, results)
     assert [result.session for result in report.failures] == [
         f"s-{result.key.case}" for result in report.results

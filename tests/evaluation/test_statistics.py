@@ -16,15 +16,15 @@ from playground.evaluation import statistics
 from playground.evaluation.statistics import (
     Count,
     Pairs,
-    Runs,
+    PassedRuns,
     bet,
-    clustered,
+    clustered_interval,
     compare,
     confidence_sequence,
+    differences_needed,
     fisher,
     holm,
     mean_interval,
-    more_needed,
     newcombe,
     pair_up,
     pass_power,
@@ -37,8 +37,8 @@ from playground.evaluation.statistics import (
 CLOSE = 1e-9
 
 ORDER = ["c", "a", "b"]
-FIRST: Runs = {"a": {1: True, 2: False}, "b": {1: True, 2: True}, "c": {1: False, 2: None}}
-SECOND: Runs = {"a": {1: True, 2: True}, "b": {1: False}, "c": {1: True, 2: True}}
+FIRST: PassedRuns = {"a": {1: True, 2: False}, "b": {1: True, 2: True}, "c": {1: False, 2: None}}
+SECOND: PassedRuns = {"a": {1: True, 2: True}, "b": {1: False}, "c": {1: True, 2: True}}
 
 
 @pytest.mark.parametrize(
@@ -118,19 +118,19 @@ def test_intervals_cover() -> None:
 
 def test_cases_that_agree_are_no_more_than_so_many_cases() -> None:
     """150 runs of 30 cases, all passed, say as much as 30 runs, or somewhat more."""
-    agreed = clustered([Count(5, 5)] * 30)
+    agreed = clustered_interval([Count(5, 5)] * 30)
     assert wilson(1.0, 30).low - 0.02 < agreed.low < wilson(1.0, 150).low
     assert agreed.high == 1.0
-    assert clustered([Count(3, 5)]) == wilson(0.6, 5)
-    assert clustered([]) == (0.0, 1.0)
+    assert clustered_interval([Count(3, 5)]) == wilson(0.6, 5)
+    assert clustered_interval([]) == (0.0, 1.0)
     assert mean_interval([0.5] * 9) is mean_interval([1.0]) is None
 
 
 @pytest.mark.parametrize("name", list(bench.SCENARIOS))
 def test_a_verdict_stays_once_it_is_there_whatever_ends_first(name: str) -> None:
-    wrong = bench.wrong_verdicts(name, 4)
-    assert wrong.changed == 0
-    assert wrong.better <= 2 / 4
+    wrong_count = bench.wrong_verdicts(name, 4)
+    assert wrong_count.changed == 0
+    assert wrong_count.better <= 2 / 4
 
 
 @pytest.mark.slow
@@ -162,10 +162,10 @@ def test_a_confidence_sequence_holds_at_every_moment() -> None:
 
 def test_how_many_more_are_needed() -> None:
     won = [1.0, 0.0, 0.0, 1.0, -1.0] * 4
-    assert 20 < (more_needed(won) or 0) < 200
-    assert (more_needed(won, 4) or 0) > (more_needed(won) or 0)
-    assert more_needed([1.0, -1.0] * 10) is None
-    assert more_needed([1.0]) is None
+    assert 20 < (differences_needed(won) or 0) < 200
+    assert (differences_needed(won, 4) or 0) > (differences_needed(won) or 0)
+    assert differences_needed([1.0, -1.0] * 10) is None
+    assert differences_needed([1.0]) is None
 
 
 def test_a_case_counts_when_all_before_it_are_complete() -> None:
@@ -181,7 +181,7 @@ def test_of_one_case_the_repetitions_are_the_sample() -> None:
     assert pairs.units == ((Count(0, 1), Count(1, 1)),)
 
 
-def plain(first: list[int], second: list[int], left_out: int = 0, whole: bool = True) -> Pairs:
+def pairs_of(first: list[int], second: list[int], left_out: int = 0, whole: bool = True) -> Pairs:
     """Cases with one repetition on both sides."""
     units = [(Count(a, 1), Count(b, 1)) for a, b in zip(first, second, strict=True)]
     sides = pair_up(
@@ -196,33 +196,35 @@ def plain(first: list[int], second: list[int], left_out: int = 0, whole: bool = 
 def test_a_verdict_takes_the_end_or_enough_evidence() -> None:
     lost, won = [1] * 40 + [0] * 7, [1] * 47
     ((whole,), (going_on,)) = (
-        compare({("m", "a", "b"): plain(lost, won, whole=over)}) for over in (True, False)
+        compare({("m", "a", "b"): pairs_of(lost, won, whole=over)}) for over in (True, False)
     )
     assert (whole.verdict, whole.after) == ("better", 0)
     assert whole.p == pytest.approx(2 / 2**7)
     assert (going_on.verdict, going_on.p) == ("undecided", None)
     assert going_on.more is not None
-    (clear,) = compare({("m", "a", "b"): plain([1] * 20, [0] * 20, whole=False)})
+    (clear,) = compare({("m", "a", "b"): pairs_of([1] * 20, [0] * 20, whole=False)})
     assert (clear.verdict, clear.after < 20) == ("worse", True)
 
 
 def test_what_says_nothing_of_the_model_forbids_a_verdict_above_5_percent() -> None:
     few, many = (
-        compare({("m", "a", "b"): plain([0] * 40, [1] * 40, left_out)})[0] for left_out in (2, 3)
+        compare({("m", "a", "b"): pairs_of([0] * 40, [1] * 40, left_out)})[0] for left_out in (2, 3)
     )
     assert (few.verdict, few.left_out, few.pairs) == ("better", 2, 42)
     assert (many.verdict, many.more) == ("undecided", None)
 
 
 def test_several_comparisons_divide_the_chance_to_be_wrong() -> None:
-    close = plain([0] * 7 + [1] * 20, [1] * 27)
+    close = pairs_of([0] * 7 + [1] * 20, [1] * 27)
     alone = compare({("m", "a", "b"): close})[0]
-    others = {("m", "a", str(number)): plain([1, 0] * 9, [1, 0] * 9) for number in range(4)}
+    others = {("m", "a", str(number)): pairs_of([1, 0] * 9, [1, 0] * 9) for number in range(4)}
     among = compare({("m", "a", "b"): close, **others})[0]
     assert (alone.verdict, among.verdict) == ("better", "undecided")
     assert among.p == alone.p
     assert among.adjusted == pytest.approx(5 * (alone.p or 0))
-    won = {("m", "a", str(number)): plain([0] * 20, [1] * 20, whole=False) for number in range(5)}
+    won = {
+        ("m", "a", str(number)): pairs_of([0] * 20, [1] * 20, whole=False) for number in range(5)
+    }
     assert [each.after for each in compare(won)] == [11] * 5
 
 

@@ -42,14 +42,14 @@ class Kind(Talk):
 
     def turn(self, choice: ToolChoice | None = None) -> Session:
         """One request and what the simulator's model says to it."""
-        sent, asked = self.ask(choice)
+        sent, model_request = self.ask(choice)
         number = len(self.session.turns) + 1
         profile = self.settings.profile
-        shown = CODECS[self.protocol].key_header("$PLAYGROUND_TOKEN", profile.quirks)
+        key_header = CODECS[self.protocol].key_header("$PLAYGROUND_TOKEN", profile.quirks)
         url = join_url("http://127.0.0.1:1234/sim" + PATHS[self.protocol], sent.path)
         body = sent.body.decode()
         self.bodies.append(json.loads(body))
-        headers = {**sent.headers, **profile.headers, **shown}
+        headers = {**sent.headers, **profile.headers, **key_header}
         request = RequestSent(
             number,
             protocol=self.protocol,
@@ -61,12 +61,12 @@ class Kind(Talk):
         )
         self.log.turns = number
         self.log.add(request, ResponseStarted(200, {"content-type": "text/event-stream"}))
-        stamp = IdSource.of(sent.body, 1, 1)
-        answer = reply(asked.request)
+        stamp = IdSource.from_body(sent.body, 1, 1)
+        answer = reply(model_request.request)
         frames = (
-            [frame.data for frame in self.end.frames(answer, asked, stamp)]
-            if asked.request.stream
-            else [self.end.whole(answer, asked, stamp)]
+            [frame.data for frame in self.end.frames(answer, model_request, stamp)]
+            if model_request.request.stream
+            else [self.end.whole(answer, model_request, stamp)]
         )
         decoder, pieces = CODECS[self.protocol].decoder(200), []
         for frame in frames:
@@ -76,7 +76,7 @@ class Kind(Talk):
         self.recordings[number] = Recording(number, pieces, True)
         return self.session
 
-    def kept(self, title: str = "Paris") -> SessionBundle:
+    def bundle(self, title: str = "Paris") -> SessionBundle:
         events = self.log.events
         return SessionBundle(
             fold("s1", events),

@@ -16,22 +16,22 @@ from tests.in_process import serve_in_thread
 class Heard:
     """The simulator, with the bodies and headers of what was asked of it, in order."""
 
-    def __init__(self, url: str, seen: list[tuple[str, dict[str, str], bytes]]) -> None:
+    def __init__(self, url: str, requests: list[tuple[str, dict[str, str], bytes]]) -> None:
         self.url = url
-        self.seen = seen
+        self.requests = requests
 
     def bodies(self) -> list[Any]:
         """What came since it was last asked."""
-        results = [json.loads(body) for _, _, body in self.seen]
-        self.seen.clear()
+        results = [json.loads(body) for _, _, body in self.requests]
+        self.requests.clear()
         return results
 
 
 @pytest.fixture(scope="session")
-def heard() -> Iterator[Heard]:
+def recording_server() -> Iterator[Heard]:
     """A simulator below /sim, as the program has it."""
     inner: ASGIApp = simulator_app(pace=0)
-    seen: list[tuple[str, dict[str, str], bytes]] = []
+    requests: list[tuple[str, dict[str, str], bytes]] = []
 
     async def outer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -44,7 +44,7 @@ def heard() -> Iterator[Heard]:
             body += message.get("body", b"")
             more = message.get("more_body", False)
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        seen.append((scope["path"], headers, body))
+        requests.append((scope["path"], headers, body))
         given = False
 
         async def again() -> Message:
@@ -59,4 +59,4 @@ def heard() -> Iterator[Heard]:
         await inner(below, again, send)
 
     with serve_in_thread(outer) as url:
-        yield Heard(url, seen)
+        yield Heard(url, requests)

@@ -336,9 +336,9 @@ def _for_content(
     decode: Callable[[str], str],
 ) -> list[tuple[str, str]]:
     """A parameter with a media type is read as a whole, so it is decoded here."""
-    whole = {name for (place, name), entry in parameters.items()
+    content_names = {name for (place, name), entry in parameters.items()
              if place == where and "content" in entry}  # fmt: skip
-    return [(name, decode(value) if name in whole else value) for name, value in pairs]
+    return [(name, decode(value) if name in content_names else value) for name, value in pairs]
 
 
 def _path_values(

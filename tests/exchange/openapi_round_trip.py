@@ -18,7 +18,7 @@ from playground.core.tools import Tool
 from playground.executors.executor import Invocation
 from playground.executors.http import Http, keys_of
 from playground.net.keys import DEFAULT_ORIGINS, Keys
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from playground.schema.schema_checks import Place
 from tests.exchange.openapi_reader import (
     RecordedRequest,
@@ -72,10 +72,10 @@ class Comparison:
         lines.append(f"  arguments: {json.dumps(self.arguments, ensure_ascii=False)}")
         if sent is not None:
             lines.append(f"  sent: {sent.method.upper()} {sent.target}")
-            shown = {*sent.headers} - {*STANDARD_HEADERS} | {"cookie", "content-type"} & {
+            header_names = {*sent.headers} - {*STANDARD_HEADERS} | {"cookie", "content-type"} & {
                 *sent.headers
             }
-            lines += [f"        {name}: {sent.headers[name]}" for name in sorted(shown)]
+            lines += [f"        {name}: {sent.headers[name]}" for name in sorted(header_names)]
             lines.append(f"        {sent.body!r}")
         return "\n".join(lines)
 
@@ -87,8 +87,12 @@ def argument_names(
     place behind where that name is taken."""
     free, result = [*properties], {}
     for where, name in parameters:
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or where
-        choices = (plain, f"{plain}_{where}", *(f"{plain}_{where}_{n}" for n in range(2, 6)))
+        plain_name = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or where
+        choices = (
+            plain_name,
+            f"{plain_name}_{where}",
+            *(f"{plain_name}_{where}_{n}" for n in range(2, 6)),
+        )
         argument = next((choice for choice in choices if choice in free), None)
         if argument is not None:
             free.remove(argument)
@@ -111,7 +115,7 @@ def arguments_of(
         texts = _texts_for(parameters.get((where, name), {}), where, place)
         yield from _values(schema, number + sum(map(ord, repr(place))), texts)
 
-    result = satisfying(tool.parameters, wish=wish, sparse=number % 2 == 1)
+    result = sample_value(tool.parameters, wish=wish, sparse=number % 2 == 1)
     assert isinstance(result, dict)
     # null stands for a parameter that is not given
     return {
@@ -121,8 +125,8 @@ def arguments_of(
 
 def _values(schema: Mapping[str, Any], start: int, texts: Sequence[str]) -> Iterator[Any]:
     """The preferred values of a schema, from another one for each `start`."""
-    given = schema.get("type")
-    types = given if isinstance(given, list) else [given]
+    schema_type = schema.get("type")
+    types = schema_type if isinstance(schema_type, list) else [schema_type]
     if schema.get("format") == "byte":
         yield "aGk="
     elif "string" in types:
@@ -238,7 +242,7 @@ async def _loopback(host: str, port: int) -> Sequence[str]:
 def _add(comparison: Comparison, where: str, expected: Any, read: Any) -> None:
     if read is None and (expected is None or (not expected and isinstance(expected, list | dict))):
         return  # an empty list or object is in no request but as JSON
-    if same(expected, read):
+    if is_same(expected, read):
         comparison.equal.append(where)
     else:
         comparison.different.append(Difference(where, expected, read))
@@ -271,23 +275,23 @@ def _bodies(
     return expected or None, read or None
 
 
-def same(expected: Any, read: Any) -> bool:
+def is_same(expected: Any, read: Any) -> bool:
     """Equal, where a text of a request may stand for a number, a boolean or bytes."""
     if isinstance(read, bytes) and isinstance(expected, str):
         return read == expected.encode()
     match expected, read:
         case Mapping(), Mapping():
             present = {key: value for key, value in read.items() if value is not None}
-            given = {
+            expected_fields = {
                 key: value
                 for key, value in expected.items()
                 if value is not None and (value not in ({}, []) or key in present)
             }
-            return given.keys() == present.keys() and all(
-                same(given[key], present[key]) for key in given
+            return expected_fields.keys() == present.keys() and all(
+                is_same(expected_fields[key], present[key]) for key in expected_fields
             )
         case list(), list():
-            return len(expected) == len(read) and all(map(same, expected, read))
+            return len(expected) == len(read) and all(map(is_same, expected, read))
         case bool(), str():
             return read == str(expected).lower()
         case ((int() | float()), str()) if not isinstance(expected, bool):

@@ -313,7 +313,7 @@ REQUESTS: Mapping[Protocol, dict[str, Any]] = {
 }
 
 
-def brought(protocol: Protocol) -> ImportedSession:
+def import_agent_session(protocol: Protocol) -> ImportedSession:
     requests = read_requests(json.dumps(REQUESTS[protocol]))
     assert requests.problem == ""
     (request,) = requests.requests
@@ -324,7 +324,7 @@ def brought(protocol: Protocol) -> ImportedSession:
     )
 
 
-def same(protocol: str, body: dict[str, Any]) -> dict[str, Any]:
+def normalize_body(protocol: str, body: dict[str, Any]) -> dict[str, Any]:
     """`body` without the differences that mean nothing to its protocol."""
     body = json.loads(json.dumps(body))
     match protocol:
@@ -346,11 +346,11 @@ def same(protocol: str, body: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_an_agent_sent_is_sent_again_as_it_was(protocol: Protocol) -> None:
-    session = brought(protocol)
+    session = import_agent_session(protocol)
     assert session.session.settings is not None
     request = model_request(session.session, session.session.settings.tool_choice)
     sent = json.loads(codec(protocol).encode(request).body)
-    assert same(protocol, sent) == same(protocol, REQUESTS[protocol])
+    assert normalize_body(protocol, sent) == normalize_body(protocol, REQUESTS[protocol])
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_what_an_agent_sent_is_sent_again_as_it_was(protocol: Protocol) -> None:
 def test_another_protocol_says_all_it_can_and_names_the_rest(
     protocol: Protocol, other: Protocol
 ) -> None:
-    request = encode_request(brought(protocol).session, other, None)
+    request = encode_request(import_agent_session(protocol).session, other, None)
     notes, body = " ".join(request.notes), request.body.decode()
     assert [name for name in OWN[protocol].split() if name not in notes] == []
     own = {*OWN[protocol].split()} - {"image_url", "detail", "toolConfig", "generationConfig"}

@@ -18,7 +18,7 @@ HEADERS = {
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_request_of_every_session(protocol: str) -> None:
     kind = weather(protocol)
-    export_file = write_anthropic(kind.kept())
+    export_file = write_anthropic(kind.bundle())
     end = ENDS_BY_NAME["anthropic"]
     request = end.parse(export_file.data, HEADERS, end.path).request
     assert [message.role for message in request.messages] == ["user", "assistant", "results"]
@@ -28,10 +28,10 @@ def test_the_strict_end_takes_the_request_of_every_session(protocol: str) -> Non
 
 def test_its_own_is_the_very_body_that_was_sent() -> None:
     kind = weather("anthropic", extra={"metadata": {"user_id": "é"}})
-    export_file = write_anthropic(kind.kept())
+    export_file = write_anthropic(kind.bundle())
     assert export_file.data.decode() == kind.session.turns[-1].request.body
     assert json.loads(export_file.data) == kind.bodies[-1]
 
 
 def test_nothing_sent_is_said() -> None:
-    assert write_anthropic(Kind("anthropic").kept()).notes == ("Nothing was sent yet.",)
+    assert write_anthropic(Kind("anthropic").bundle()).notes == ("Nothing was sent yet.",)

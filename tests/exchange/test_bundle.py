@@ -45,12 +45,12 @@ def session() -> SessionBundle:
 
 @pytest.mark.parametrize("name", OMITTABLE)
 def test_what_is_left_out_is_gone_and_the_rest_is_there(name: str) -> None:
-    whole, thin = (
+    whole_text, thin = (
         write_session(session()).data.decode(),
         write_session(omit(session(), [name])).data.decode(),
     )
     for sign in SIGNS[name]:
-        assert sign in whole
+        assert sign in whole_text
         assert sign not in thin
     assert "look" in thin
     assert read_session(thin.encode(), "new").session.by_call["1.1"].status == "done"

@@ -38,14 +38,14 @@ def run(script: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_each_command_sends_what_was_sent(protocol: str, heard: Heard) -> None:
+def test_each_command_sends_what_was_sent(protocol: str, recording_server: Heard) -> None:
     kind = weather(protocol)
-    heard.seen.clear()
-    script = write_curl(kind.kept()).data.decode()
+    recording_server.requests.clear()
+    script = write_curl(kind.bundle()).data.decode()
     words = run(script)
     for turn in kind.session.turns:
         start = words.index(b"http://127.0.0.1:8765/sim" + turn.request.url[25:].encode())
-        url = words[start].decode().replace("http://127.0.0.1:8765", heard.url)
+        url = words[start].decode().replace("http://127.0.0.1:8765", recording_server.url)
         own = words[start:]
         data = own[own.index(b"--data-raw") + 1]
         at = [place for place, word in enumerate(own[: own.index(b"--data-raw")]) if word == b"-H"]
@@ -57,7 +57,7 @@ def test_each_command_sends_what_was_sent(protocol: str, heard: Heard) -> None:
         )
         assert (answer.status_code, answer.text[:300]) == (200, answer.text[:300])
         words = own[1:]
-    assert heard.bodies() == kind.bodies
+    assert recording_server.bodies() == kind.bodies
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_any_word_is_one_word() -> None:
 
 def test_a_session_without_a_request_says_so() -> None:
     kind = weather("anthropic")
-    empty = replace(kind.kept("a\nrm -rf ~"), session=replace(kind.session, turns=[]))
+    empty = replace(kind.bundle("a\nrm -rf ~"), session=replace(kind.session, turns=[]))
     text = write_curl(empty).data.decode()
     assert "Nothing was sent" in text
     assert all(line.startswith("#") for line in text.splitlines())

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.requests_import import curl_commands, is_curl
 
 URL = "https://api.example.com/v1/chat/completions"
@@ -66,5 +66,5 @@ def test_every_command_of_a_script_is_read() -> None:
     ],
 )
 def test_what_cannot_be_read_says_why(text: str, message: str) -> None:
-    with pytest.raises(Unreadable, match=message):
+    with pytest.raises(UnreadableText, match=message):
         curl_commands(text)

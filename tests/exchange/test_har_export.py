@@ -69,7 +69,7 @@ def check(value: Any, form: Any, where: str = "") -> None:
 @pytest.mark.parametrize("protocol", ["anthropic", "gemini"])
 def test_an_archive_has_all_that_the_form_demands(protocol: str) -> None:
     kind = weather(protocol)
-    har = json.loads(write_har(kind.kept()).data)
+    har = json.loads(write_har(kind.bundle()).data)
     check(har, HAR)
     entries = har["log"]["entries"]
     assert len(entries) == 2
@@ -96,7 +96,7 @@ def test_bytes_that_are_no_text_are_kept_and_failures_are_told() -> None:
         model="m",
     )
     kind.log.add(sent, ResponseFailed("unreachable", "No connection."))
-    session_bundle = kind.kept()
+    session_bundle = kind.bundle()
     odd = Recording(1, [RecordedChunk(kind.log.now_ms, b"\xff\x00")], masked=[(0, 1)])
     for recordings in ({}, {1: odd}):
         data = write_har(replace(session_bundle, recordings=recordings)).data

@@ -26,7 +26,7 @@ def har(*entries: Any) -> dict[str, Any]:
 
 def test_what_was_sent_and_what_came_back() -> None:
     coded = base64.b64encode(b"\xff\x00").decode()
-    matches = list(
+    exchanges = list(
         har_exchanges(
             har(
                 entry(status=200, content={"text": "é"}),
@@ -35,13 +35,13 @@ def test_what_was_sent_and_what_came_back() -> None:
             )
         )
     )
-    assert [(har_exchange.status, har_exchange.response) for har_exchange in matches] == [
+    assert [(har_exchange.status, har_exchange.response) for har_exchange in exchanges] == [
         (200, "é".encode()),
         (500, b"\xff\x00"),
         (0, None),
     ]
-    assert matches[0].headers == {"x-api-key": "k"}
-    assert matches[0].at_ms == 1_795_320_000_250
+    assert exchanges[0].headers == {"x-api-key": "k"}
+    assert exchanges[0].at_ms == 1_795_320_000_250
 
 
 @pytest.mark.parametrize(

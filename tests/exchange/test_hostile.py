@@ -102,7 +102,7 @@ def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
     def shape(data: bytes) -> list[type]:
         return [type(node) for node in ast.parse(data).body]
 
-    mild = weather(protocol).kept()
+    mild = weather(protocol).bundle()
     shapes = {write: shape(write(mild).data) for write in (sdk_script.write, replay_test.write)}
     for text in TEXTS:
         session_bundle = hostile(mild, text)
@@ -111,14 +111,14 @@ def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
             assert not [word for word in code_of(output) if "evil" in word], (text, write)
             assert shape(output.encode()) == wanted
         for turn in session_bundle.session.turns:
-            asked = request_of_turn(turn)
-            odd = (f"Left out: {text}.", *asked.notes)
-            output, _ = sdk_script.source(replace(asked, notes=odd), {text: [text]}, text)
+            model_request = request_of_turn(turn)
+            odd = (f"Left out: {text}.", *model_request.notes)
+            output, _ = sdk_script.source(replace(model_request, notes=odd), {text: [text]}, text)
             assert not [word for word in code_of(output) if "evil" in word], text
 
 
 def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
-    mild = weather("gemini").kept()
+    mild = weather("gemini").bundle()
     scripts = [requests_export.write_curl(hostile(mild, text)).data for text in TEXTS]
     # In place of curl a function that takes its words and does nothing.
     script = b"curl() { echo asked; }\n" + b"\n".join(scripts)
@@ -152,7 +152,7 @@ def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
 
 def addressed(url: str, **head: Any) -> SessionBundle:
     """A session whose requests went to `url`, and were answered by `head`."""
-    session_bundle = weather("openai_chat").kept()
+    session_bundle = weather("openai_chat").bundle()
     log = []
     for logged in session_bundle.log:
         event = logged.event

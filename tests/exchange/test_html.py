@@ -19,7 +19,7 @@ from playground.core.events import CallEnded, Logged
 from playground.core.reducer import fold
 from playground.core.serialization import to_row
 from playground.core.tools import Content, ToolResult
-from playground.engine.export_session import look
+from playground.engine.export_session import page_assets
 from playground.exchange import html
 from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from playground.exchange.session_redaction import omit
@@ -31,12 +31,12 @@ ROOM = 150_000
 """Bytes that the file may be larger than what is kept of its session."""
 
 
-def kept(log: list[Logged], *bodies: bytes, title: str = "A story") -> SessionBundle:
+def make_bundle(log: list[Logged], *bodies: bytes, title: str = "A story") -> SessionBundle:
     recordings = {
         number: Recording(number, [RecordedChunk(log[-1].at_ms, body)], clean=True)
         for number, body in enumerate(bodies, 1)
     }
-    return SessionBundle(fold("s1", log), title, log, recordings, look=look())
+    return SessionBundle(fold("s1", log), title, log, recordings, look=page_assets())
 
 
 def unpacked(page: str) -> Any:
@@ -81,7 +81,7 @@ def unpressed() -> list[Logged]:
 )
 def test_the_file_is_inert_and_no_larger_than_its_data_and_a_bit(name: str) -> None:
     more = {"long": long_story, "unpressed": unpressed}
-    session_bundle = kept(STORIES[name] if name in STORIES else more[name]())
+    session_bundle = make_bundle(STORIES[name] if name in STORIES else more[name]())
     file = html.write(session_bundle)
     page = file.data.decode("utf-8")
     assert len(file.data) <= size(session_bundle) + ROOM
@@ -104,7 +104,7 @@ def test_the_file_is_inert_and_no_larger_than_its_data_and_a_bit(name: str) -> N
 def test_what_came_and_what_was_sent_ride_along() -> None:
     log = Log().start().prompt("Weather?").request(body='{"a": "é"}').part(0, "text", "Clear")
     bodies = (bytes(range(256)),)
-    output = unpacked(html.write(kept(log.end("stop").events, *bodies)).data.decode())
+    output = unpacked(html.write(make_bundle(log.end("stop").events, *bodies)).data.decode())
     assert output["bytes"]["1"].encode("latin-1") == bodies[0]
     assert output["requests"]["1"].endswith('{"a": "é"}')
     assert [kind for _, kind, _ in output["marks"]] == ["prompt", "turn"]
@@ -122,7 +122,7 @@ def test_an_image_is_in_the_file_once() -> None:
     assert isinstance(last.event, CallEnded)
     log.add(CallEnded("1.0", ToolResult((image,))))
     log.request(body=json.dumps({"image": data})).part(0, "text", "Nice").end("stop")
-    session_bundle = kept(log.events)
+    session_bundle = make_bundle(log.events)
     file = html.write(session_bundle)
     output = unpacked(file.data.decode())
     assert output["long"].count(f"data:image/png;base64,{data}") == 1
@@ -144,9 +144,9 @@ def packed(data: bytes) -> str:
     ],
 )
 def test_a_page_that_bears_no_session_says_so(block: str | None, message: str) -> None:
-    held = f'<script type="text/plain" id="lines">{block}</script>' if block else ""
+    script_tag = f'<script type="text/plain" id="lines">{block}</script>' if block else ""
     body = '<body class="shared">' if block is not None else "<body>"
-    page = f"\n<!DOCTYPE html>\n<html>{body}{held}</html>".encode()
+    page = f"\n<!DOCTYPE html>\n<html>{body}{script_tag}</html>".encode()
     assert html.is_page(page)
     with pytest.raises(BadInput, match=message):
         html.lines_of(page)
@@ -161,11 +161,13 @@ def test_what_a_page_bears_is_unpacked_as_far_as_a_file_may_be_large(
 
 
 def test_what_an_agent_did_beside_a_session_is_in_its_file_and_can_be_left_out() -> None:
-    beside = kept(Log().start().prompt("Name it").request().end("stop").events, title="A title")
-    session_bundle = replace(kept(STORIES["waiting"]), beside=[beside])
+    beside = make_bundle(
+        Log().start().prompt("Name it").request().end("stop").events, title="A title"
+    )
+    session_bundle = replace(make_bundle(STORIES["waiting"]), beside=[beside])
     file = html.write(session_bundle)
     page = file.data.decode()
-    assert unpacked(page) == unpacked(html.write(kept(STORIES["waiting"])).data.decode())
+    assert unpacked(page) == unpacked(html.write(make_bundle(STORIES["waiting"])).data.decode())
     data = re.search(r'id="data-1">([^<]+)<', page)
     assert data is not None
     assert "Name it" in json.loads(zlib.decompress(base64.b64decode(data[1])))["page"]["flow"]

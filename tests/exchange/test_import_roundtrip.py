@@ -12,7 +12,7 @@ from playground.core.messages import model_request
 from playground.core.session import Call, Session
 from playground.core.settings import Profile
 from playground.engine.engine import Engine
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.requests_import import ImportedSession, read_requests, session_from_request
 from playground.protocols.registry import codec
 from tests.engines import ALLOW_ALL, run_prompt
@@ -25,7 +25,7 @@ PROMPT = "What is 17*23, and the weather in Paris?"
 PROFILE = Profile("o", "openai_chat", "https://x")
 
 
-def told(text: str, profile: Profile, session_id: str = "new") -> ImportedSession:
+def import_text(text: str, profile: Profile, session_id: str = "new") -> ImportedSession:
     requests = read_requests(text)
     assert requests.problem == ""
     (request,) = requests.requests
@@ -54,7 +54,7 @@ async def test_a_request_of_ours_comes_back_as_it_was(profile: str, engine: Engi
     sent = [logged.event for logged in log if isinstance(logged.event, RequestSent)][-1]
     assert session.settings is not None
     command = f"curl {sent.url} -H 'x-api-key: secret' --data-binary @- <<'E'\n{sent.body}\nE"
-    result = told(command, session.settings.profile)
+    result = import_text(command, session.settings.profile)
     assert body_of(result.session) == json.loads(sent.body)
     assert result.session.state == "paused"
     assert [call.status for call in result.session.calls()] == ["done"] * len(session.by_call)
@@ -79,11 +79,11 @@ def test_calls_are_found_without_comparing_them(monkeypatch: pytest.MonkeyPatch)
     """One answer can hold thousands: to compare each with each takes minutes."""
     text = with_calls(*(f"c{n}" for n in range(20)))
     monkeypatch.setattr(Call, "__eq__", lambda *_: pytest.fail("two calls were compared"))
-    assert results_of(told(text, PROFILE)) == [f"r{n}" for n in range(20)]
+    assert results_of(import_text(text, PROFILE)) == [f"r{n}" for n in range(20)]
 
 
 def test_calls_that_share_an_id_stay_two_and_it_is_said() -> None:
-    session = told(with_calls("c", "d", "c"), PROFILE)
+    session = import_text(with_calls("c", "d", "c"), PROFILE)
     assert results_of(session) == ["r0", "r1", "r2"]
     assert [note for note in session.notes if "share the id" in note]
 
@@ -93,6 +93,6 @@ def test_more_calls_than_a_page_bears_are_not_taken(
     monkeypatch: pytest.MonkeyPatch, most: str
 ) -> None:
     monkeypatch.setattr(f"playground.exchange.requests_import.{most}", 3)
-    assert len(results_of(told(with_calls(*"abc"), PROFILE))) == 3
-    with pytest.raises(Unreadable, match="more than 3"):
-        told(with_calls(*"abcd"), PROFILE)
+    assert len(results_of(import_text(with_calls(*"abc"), PROFILE))) == 3
+    with pytest.raises(UnreadableText, match="more than 3"):
+        import_text(with_calls(*"abcd"), PROFILE)

@@ -26,14 +26,14 @@ from playground.exchange.bundle import (
 )
 from tests.core.test_messages import stories
 from tests.factories import Log, turn_with_calls
-from tests.playbook import logged
+from tests.playbook import number_events
 
 BYTES = st.lists(st.binary(min_size=1, max_size=9), max_size=4)
 
 PROMPT = 3
 
 
-def whole() -> SessionBundle:
+def make_bundle() -> SessionBundle:
     """A session with a call that ran, whose first answer was recorded."""
     log = turn_with_calls(("get_weather", {"city": "Paris"})).run("1.1")
     data = b"data: {}\n\ndata: \xff\n\n"
@@ -63,7 +63,7 @@ def joined(lines: list[Any]) -> bytes:
 def test_out_and_in_is_equal(
     events: list[Event], pieces: list[bytes], title: str, odd: str
 ) -> None:
-    log = logged(*events[:-1], PromptAdded(f"last{odd}"))
+    log = number_events(*events[:-1], PromptAdded(f"last{odd}"))
     session = fold("s", log)
     data = b"".join(pieces)
     digest = hashlib.sha256(data).hexdigest()
@@ -71,7 +71,7 @@ def test_out_and_in_is_equal(
     session_bundle = SessionBundle(
         session,
         title=title,
-        log=log or logged(*events),
+        log=log or number_events(*events),
         recordings={1: recording} if session.turns else {},
         tags=(),
         parent="",
@@ -86,7 +86,7 @@ def test_out_and_in_is_equal(
 
 
 def test_a_whole_session_comes_back() -> None:
-    session_bundle = whole()
+    session_bundle = make_bundle()
     again = read_session(write_session(session_bundle).data, "new")
     assert (again.title, again.tags, again.created_ms) == (
         session_bundle.title,
@@ -111,13 +111,13 @@ def deep(levels: int) -> Any:
     return [deep(levels - 1)] if levels else []
 
 
-def changed(number: int, **fields: Any) -> bytes:
-    lines = lines_of(whole())
+def change_line(number: int, **fields: Any) -> bytes:
+    lines = lines_of(make_bundle())
     lines[number - 1] = {**lines[number - 1], **fields}
     return joined(lines)
 
 
-LINES = lines_of(whole())
+LINES = lines_of(make_bundle())
 PIECE = next(n for n, line in enumerate(LINES, 1) if "bytes" in line)
 REQUEST = next(n for n, line in enumerate(LINES, 1) if line.get("kind") == "request_sent")
 WRONG: dict[str, tuple[bytes, str]] = {
@@ -125,32 +125,32 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a picture": (b"\x89PNG\r\n\x1a\n", "Line 1 "),
     "another program's": (b'{"a": 1}\n', "Line 1 "),
     "no header": (joined(LINES[1:]), "Line 1 "),
-    "of a later version": (changed(1, playground=2), "Line 1 "),
-    "a title that is none": (changed(1, session={"title": 4}), "Line 1 "),
-    "tags that are none": (changed(1, session={"tags": [4]}), "Line 1 "),
-    "a time that is none": (changed(1, session={"created_ms": 10**20}), "Line 1 "),
+    "of a later version": (change_line(1, playground=2), "Line 1 "),
+    "a title that is none": (change_line(1, session={"title": 4}), "Line 1 "),
+    "tags that are none": (change_line(1, session={"tags": [4]}), "Line 1 "),
+    "a time that is none": (change_line(1, session={"created_ms": 10**20}), "Line 1 "),
     "only a header": (joined(LINES[:1]), "not an exported session"),
-    "an event of no kind": (changed(PROMPT, kind="exploded"), f"Line {PROMPT} "),
-    "a kind that is a list": (changed(PROMPT, kind=[]), f"Line {PROMPT} "),
-    "a field too many": (changed(PROMPT, auto_approve=True), f"Line {PROMPT} "),
-    "a text that is a number": (changed(PROMPT, text=7), f"Line {PROMPT} "),
-    "a time that is a text": (changed(PROMPT, at_ms="now"), f"Line {PROMPT} "),
-    "a number twice": (changed(PROMPT, seq=1), f"Line {PROMPT} "),
-    "a header that is none": (changed(REQUEST, headers={'x"""': ""}), "no header"),
-    "an address that is none": (changed(REQUEST, url="http://["), "not an address"),
-    "a port that is none": (changed(REQUEST, url="http://a:9999999/"), "not an address"),
-    "a gap in the numbers": (changed(PROMPT, seq=9), f"Line {PROMPT} "),
+    "an event of no kind": (change_line(PROMPT, kind="exploded"), f"Line {PROMPT} "),
+    "a kind that is a list": (change_line(PROMPT, kind=[]), f"Line {PROMPT} "),
+    "a field too many": (change_line(PROMPT, auto_approve=True), f"Line {PROMPT} "),
+    "a text that is a number": (change_line(PROMPT, text=7), f"Line {PROMPT} "),
+    "a time that is a text": (change_line(PROMPT, at_ms="now"), f"Line {PROMPT} "),
+    "a number twice": (change_line(PROMPT, seq=1), f"Line {PROMPT} "),
+    "a header that is none": (change_line(REQUEST, headers={'x"""': ""}), "no header"),
+    "an address that is none": (change_line(REQUEST, url="http://["), "not an address"),
+    "a port that is none": (change_line(REQUEST, url="http://a:9999999/"), "not an address"),
+    "a gap in the numbers": (change_line(PROMPT, seq=9), f"Line {PROMPT} "),
     "an event in no place": (joined([*LINES[:2], {**LINES[4], "seq": 2}]), "Line 3 "),
-    "a source that is none": (changed(PROMPT, source=[1, 9, 4]), f"Line {PROMPT} "),
-    "a source of two": (changed(PROMPT, source=[1, 9]), f"Line {PROMPT} "),
-    "an image nested deep": (changed(PROMPT, images=deep(90)), f"Line {PROMPT} "),
+    "a source that is none": (change_line(PROMPT, source=[1, 9, 4]), f"Line {PROMPT} "),
+    "a source of two": (change_line(PROMPT, source=[1, 9]), f"Line {PROMPT} "),
+    "an image nested deep": (change_line(PROMPT, images=deep(90)), f"Line {PROMPT} "),
     "an object nested deeper": (b'{"a":' * 200_000, "Line 1 "),
-    "bytes that are not base64": (changed(PIECE, bytes="a*"), f"Line {PIECE} "),
-    "bytes in no place": (changed(PIECE, start=3), f"Line {PIECE} "),
-    "bytes of no request": (changed(PIECE, recording=9), f"Line {PIECE} "),
-    "no bytes": (changed(PIECE, bytes=""), f"Line {PIECE} "),
-    "other bytes": (changed(PIECE, bytes=base64.b64encode(b"12345").decode()), "this hash"),
-    "marks beyond the bytes": (changed(len(LINES), masked=[[1, 99]]), f"Line {len(LINES)} "),
+    "bytes that are not base64": (change_line(PIECE, bytes="a*"), f"Line {PIECE} "),
+    "bytes in no place": (change_line(PIECE, start=3), f"Line {PIECE} "),
+    "bytes of no request": (change_line(PIECE, recording=9), f"Line {PIECE} "),
+    "no bytes": (change_line(PIECE, bytes=""), f"Line {PIECE} "),
+    "other bytes": (change_line(PIECE, bytes=base64.b64encode(b"12345").decode()), "this hash"),
+    "marks beyond the bytes": (change_line(len(LINES), masked=[[1, 99]]), f"Line {len(LINES)} "),
     "an event behind the bytes": (joined([*LINES, LINES[2]]), f"Line {len(LINES) + 1} "),
     "a line that is cut": (joined(LINES)[:-9], f"Line {len(LINES)} "),
     "too large": (b" " * (MAX_BYTES + 1), "larger than 32 MiB"),
@@ -175,7 +175,7 @@ def test_whatever_stands_in_a_line_it_is_read_or_refused(data: st.DataObject) ->
     name = data.draw(st.sampled_from(sorted(line)))
     odd: Any = data.draw(st.sampled_from([None, True, -1, 0, 10**30, "", "x", [], {}, [[]], 1.5]))
     with suppress(BadInput):
-        read_session(changed(number, **{name: odd}), "new")
+        read_session(change_line(number, **{name: odd}), "new")
 
 
 def test_a_change_of_settings_comes_back_too() -> None:

@@ -27,7 +27,7 @@ def kinds(tokens: Sequence[Token]) -> set[str]:
 
 
 def test_a_session_reads_from_top_to_bottom() -> None:
-    text = write(weather("anthropic", system="Be brief.").kept("A <b>title</b>")).data.decode()
+    text = write(weather("anthropic", system="Be brief.").bundle("A <b>title</b>")).data.decode()
     heads = [line for line in text.splitlines() if line.startswith("#")]
     assert heads == [
         r"# A \<b\>title\</b\>",
@@ -56,7 +56,7 @@ def test_nothing_that_was_said_is_markup() -> None:
         model=NASTY,
     )
     kind.log.add(sent, ResponseFailed("http", NASTY, status=500))
-    export_file = write(kind.kept(NASTY))
+    export_file = write(kind.bundle(NASTY))
     tokens = read(export_file.data.decode())
     assert not kinds(tokens) & {"html_block", "html_inline", "link_open", "image"}
     assert [token.content for token in tokens if token.type == "fence"].count(NASTY + "\n") == 3
@@ -87,7 +87,7 @@ def test_arguments_keep_their_digits(written: str) -> None:
     kind = Kind("anthropic")
     kind.prompt("x")
     kind.log.request().call(0, "get_weather", written).end()
-    assert f"```\n{written}\n```" in write(kind.kept()).data.decode().replace("```json", "```")
+    assert f"```\n{written}\n```" in write(kind.bundle()).data.decode().replace("```json", "```")
 
 
 @pytest.mark.slow

@@ -180,7 +180,7 @@ mcpServers:
 }
 
 
-def found(data: Any) -> ImportedServer:
+def read_server(data: Any) -> ImportedServer:
     server, *_ = import_tools(
         json.dumps({"mcpServers": {"s": data, "beside": {"command": "x"}}})
     ).servers
@@ -259,7 +259,7 @@ def test_one_name_in_two_servers_is_two_variables_where_the_values_differ() -> N
     ],
 )
 def test_what_refers_to_a_variable(command: str, text: str, expected: str) -> None:
-    server = found({"command": command, "args": ["-c", text]})
+    server = read_server({"command": command, "args": ["-c", text]})
     assert server.server is not None
     assert server.server.args == ("-c", expected)
 
@@ -278,7 +278,7 @@ def test_what_refers_to_a_variable(command: str, text: str, expected: str) -> No
 def test_a_folder_that_counts_from_a_project_is_left_out_and_said(
     cwd: str, stored_text: str
 ) -> None:
-    server = found({"command": "x", "cwd": cwd})
+    server = read_server({"command": "x", "cwd": cwd})
     assert server.server is not None
     assert server.server.cwd == stored_text
     assert any(
@@ -320,7 +320,7 @@ def test_what_is_no_server(text: str) -> None:
     ],
 )
 def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) -> None:
-    server = found(entry)
+    server = read_server(entry)
     assert server.server is not None, server.problem
     assert "SECRET1" not in repr(server)
     assert "${" in repr(server.server)
@@ -349,7 +349,7 @@ def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) 
     ],
 )
 def test_a_server_that_cannot_be_is_said(entry: Any, message: str) -> None:
-    server = found(entry)
+    server = read_server(entry)
     assert server.server is None
     assert message in server.problem
 
@@ -360,11 +360,11 @@ def test_values_without_end_are_looked_through_to_a_bound() -> None:
     first, *rest = import_tools(json.dumps({"mcpServers": answer})).servers
     assert first.server is not None
     assert ["more than 256 kB in total" in server.problem for server in rest] == [True, True]
-    assert "More than 200 of its values" in found({"command": "p://a:b@h " * 201}).problem
+    assert "More than 200 of its values" in read_server({"command": "p://a:b@h " * 201}).problem
 
 
 def test_what_decides_what_is_started_is_told() -> None:
-    server = found({"command": "x", "env": {"PATH": "/evil"}})
+    server = read_server({"command": "x", "env": {"PATH": "/evil"}})
     assert any("It sets PATH" in note for note in server.notes)
 
 

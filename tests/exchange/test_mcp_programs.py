@@ -539,12 +539,12 @@ def test_text_that_looks_like_a_placeholder_stays_without_a_note(text: str) -> N
 
 
 def test_default_of_what_the_editor_asks_for_is_that_of_the_variable() -> None:
-    asked = [
+    inputs = [
         {"id": "region", "type": "promptString", "default": "eu"},
         {"id": "token", "type": "promptString", "default": "sk-0123456789abcdef"},
     ]
     args = ["${input:region}", "${input:token}"]
-    text = json.dumps({"inputs": asked, "servers": {"s": {"command": "x", "args": args}}})
+    text = json.dumps({"inputs": inputs, "servers": {"s": {"command": "x", "args": args}}})
     (imported,) = import_tools(text).servers
     assert imported.server is not None
     assert imported.server.args == ("${S_REGION:-eu}", "${S_TOKEN}")

@@ -14,25 +14,25 @@ HEADERS = {"authorization": "Bearer k", "content-type": "application/json"}
 
 
 def line(kind: Kind) -> Any:
-    data = write_openai(kind.kept()).data
+    data = write_openai(kind.bundle()).data
     assert data.count(b"\n") == 1
     return json.loads(data)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_line_of_every_session(protocol: str) -> None:
-    matches = line(weather(protocol))
-    assert [message["role"] for message in matches["messages"]] == [
+    message_line = line(weather(protocol))
+    assert [message["role"] for message in message_line["messages"]] == [
         "user",
         "assistant",
         "tool",
         "assistant",
     ]
-    call = matches["messages"][1]["tool_calls"][0]["function"]
+    call = message_line["messages"][1]["tool_calls"][0]["function"]
     assert (call["name"], json.loads(call["arguments"])) == ("get_weather", {"city": "Paris"})
-    assert "11" in matches["messages"][3]["content"]
+    assert "11" in message_line["messages"][3]["content"]
     end = ENDS_BY_NAME["openai_chat"]
-    body = json.dumps({"model": "m", **matches}).encode()
+    body = json.dumps({"model": "m", **message_line}).encode()
     request = end.parse(body, HEADERS, end.path).request
     assert len(request.messages) == 4
     assert end in ENDS
@@ -40,14 +40,14 @@ def test_the_strict_end_takes_the_line_of_every_session(protocol: str) -> None:
 
 def test_its_messages_are_those_that_were_sent() -> None:
     kind = weather("openai_chat")
-    matches = line(kind)
-    assert matches["messages"][:-1] == kind.bodies[-1]["messages"]
-    assert matches["tools"] == kind.bodies[-1]["tools"]
+    message_line = line(kind)
+    assert message_line["messages"][:-1] == kind.bodies[-1]["messages"]
+    assert message_line["tools"] == kind.bodies[-1]["tools"]
 
 
 def test_what_waits_is_told_and_nothing_is_no_line() -> None:
     kind = Kind("anthropic")
-    assert write_openai(kind.kept()).data == b""
+    assert write_openai(kind.bundle()).data == b""
     kind.prompt("Weather in Paris?")
     kind.turn()
-    assert any("not run" in note for note in write_openai(kind.kept()).notes)
+    assert any("not run" in note for note in write_openai(kind.bundle()).notes)

@@ -75,8 +75,8 @@ SWAGGER = {
 }
 
 
-def found(path: str, method: str, operation: Any, **document: Any) -> ImportedTool:
-    whole = {
+def read_operation(path: str, method: str, operation: Any, **document: Any) -> ImportedTool:
+    openapi_document = {
         "openapi": "3.1.0",
         "info": {"title": "Pets"},
         "servers": [{"url": "https://pets.example/v1/"}],
@@ -84,12 +84,12 @@ def found(path: str, method: str, operation: Any, **document: Any) -> ImportedTo
         "paths": {path: {method: operation}},
         **document,
     }
-    (imported_tool,) = import_tools(json.dumps(whole)).tools
+    (imported_tool,) = import_tools(json.dumps(openapi_document)).tools
     return imported_tool
 
 
 def tool(path: str, method: str, operation: Any, **document: Any) -> Tool:
-    imported_tool = found(path, method, operation, **document)
+    imported_tool = read_operation(path, method, operation, **document)
     assert imported_tool.tool is not None, imported_tool.problem
     return imported_tool.tool
 
@@ -98,7 +98,7 @@ def body(schema: Any, kind: str = "application/json", **more: Any) -> dict[str, 
     return {"requestBody": {"content": {kind: {"schema": schema}}, **more}}
 
 
-def sent(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, str, bytes, dict[str, Any]]:
+def wire_parts(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, str, bytes, dict[str, Any]]:
     """What the executor would send, by its own words."""
     request = request_of(tool.config, json.dumps(arguments))
     return request.method, request.url, request.body, dict(request.headers)
@@ -123,7 +123,7 @@ def test_path_query_and_header_become_arguments() -> None:
     assert list(item.parameters["properties"]) == ["id", "filter_a", "page", "X-Trace", "c"]
     assert item.parameters["properties"]["page"]["description"] == "Which."
     assert item.parameters["required"] == ["id"]
-    assert sent(item, {"id": "a/b", "filter_a": [1, 2], "X-Trace": "t"}) == (
+    assert wire_parts(item, {"id": "a/b", "filter_a": [1, 2], "X-Trace": "t"}) == (
         "GET",
         "https://pets.example/v1/pets/a%2Fb?filter%5Ba%5D=1&filter%5Ba%5D=2",
         b"",
@@ -132,11 +132,11 @@ def test_path_query_and_header_become_arguments() -> None:
 
 
 def test_a_place_that_is_not_described_is_an_argument_all_the_same() -> None:
-    imported_tool = found("/pets/{id}", "get", {})
+    imported_tool = read_operation("/pets/{id}", "get", {})
     assert imported_tool.tool is not None
     assert imported_tool.tool.parameters["required"] == ["id"]
     assert imported_tool.notes == ("'id' in the path is not described, so it accepts any text.",)
-    assert sent(imported_tool.tool, {"id": "7"})[1] == "https://pets.example/v1/pets/7"
+    assert wire_parts(imported_tool.tool, {"id": "7"})[1] == "https://pets.example/v1/pets/7"
 
 
 def test_the_members_of_a_json_body_become_arguments() -> None:
@@ -145,7 +145,7 @@ def test_the_members_of_a_json_body_become_arguments() -> None:
     assert item.parameters["required"] == ["pet", "name"]
     assert item.parameters["properties"]["owner"] == {"$ref": "#/$defs/Owner"}
     assert set(item.parameters["$defs"]) == {"Owner", "Pet"}  # in a circle, and each once
-    method, url, data, _ = sent(item, {"pet": "7", "name": "Rex"})
+    method, url, data, _ = wire_parts(item, {"pet": "7", "name": "Rex"})
     assert (method, url) == ("PUT", "https://pets.example/v1/pets/7")
     assert json.loads(data) == {"name": "Rex"}
 
@@ -153,7 +153,7 @@ def test_the_members_of_a_json_body_become_arguments() -> None:
 def test_a_body_that_is_no_plain_object_is_one_argument() -> None:
     item = tool("/p", "post", body({"type": "array", "items": {"type": "integer"}}, required=True))
     assert item.parameters["required"] == ["body"]
-    _, _, data, headers = sent(item, {"body": [1, 2]})
+    _, _, data, headers = wire_parts(item, {"body": [1, 2]})
     assert json.loads(data) == [1, 2]
     assert headers["Content-Type"] == ("application/json",)
     # A member that has the name of a parameter cannot stand beside it.
@@ -165,7 +165,7 @@ def test_a_body_that_is_no_plain_object_is_one_argument() -> None:
 def test_a_form_is_sent_as_one() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     item = tool("/p", "post", body(schema, "application/x-www-form-urlencoded"))
-    assert sent(item, {"a": "x y"})[2] == b"a=x+y"
+    assert wire_parts(item, {"a": "x y"})[2] == b"a=x+y"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
     ],
 )
 def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, message: str) -> None:
-    imported_tool = found("/p", "post", operation, **document)
+    imported_tool = read_operation("/p", "post", operation, **document)
     assert imported_tool.tool is None
     assert message in imported_tool.problem
 
@@ -223,7 +223,7 @@ def test_a_key_is_no_argument() -> None:
     parameters = [{"name": "x-api-key", "in": "header", "required": True, "schema": {}}]
     item = tool("/p", "get", {"parameters": parameters}, security=[{"header": []}])
     assert item.parameters.get("properties") == {}
-    assert sent(item, {})[1:] == (
+    assert wire_parts(item, {})[1:] == (
         "https://pets.example/v1/p",
         b"",
         {"X-Api-Key": ("", "PETS_HEADER_KEY", "")},
@@ -235,7 +235,7 @@ def test_arguments_of_like_names_stay_apart() -> None:
     parameters = [{"name": name, "in": where, "schema": {}} for name, where in names]
     item = tool("/p", "post", {"parameters": parameters, **body({"type": "array"})})
     arguments = dict(zip(item.parameters["properties"], [1, 2, 3, 4, [5]], strict=True))
-    assert sent(item, arguments)[1:3] == (
+    assert wire_parts(item, arguments)[1:3] == (
         "https://pets.example/v1/p?f%5Ba%5D=1&f%28a%29=2&f%7Ba%7D=3&body=4",
         b"[5]",
     )
@@ -244,17 +244,17 @@ def test_arguments_of_like_names_stay_apart() -> None:
 def test_a_text_as_a_json_body_has_its_quotes() -> None:
     for schema in ({"type": "string"}, {}, {"type": ["string", "null"]}):
         item = tool("/p", "post", body(schema))
-        _, _, data, headers = sent(item, {"body": 'a "b"'})
+        _, _, data, headers = wire_parts(item, {"body": 'a "b"'})
         assert (data, headers["Content-Type"]) == (b'"a \\"b\\""', ("application/json",))
-    plain = tool("/p", "post", body({"type": "string"}, "text/plain"))
-    assert sent(plain, {"body": 'a "b"'})[2] == b'a "b"'
+    plain_tool = tool("/p", "post", body({"type": "string"}, "text/plain"))
+    assert wire_parts(plain_tool, {"body": 'a "b"'})[2] == b'a "b"'
 
 
 def test_a_file_as_a_body_may_be_a_data_url() -> None:
     item = tool("/p", "put", body({"type": "string", "format": "binary"}, "application/zip"))
-    _, _, data, headers = sent(item, {"body": "data:;base64,AAH/"})
+    _, _, data, headers = wire_parts(item, {"body": "data:;base64,AAH/"})
     assert (data, headers["Content-Type"]) == (b"\x00\x01\xff", ("application/zip",))
-    assert sent(item, {"body": "text"})[2] == b"text"
+    assert wire_parts(item, {"body": "text"})[2] == b"text"
 
 
 def test_what_only_the_server_writes_is_no_argument() -> None:
@@ -268,9 +268,9 @@ def test_what_only_the_server_writes_is_no_argument() -> None:
 def test_objects_in_a_form_are_said() -> None:
     pet = {"anyOf": [REF, {"type": "string"}]}
     schema = {"type": "object", "properties": {"pet": pet, "tags": LIST, "map": OBJECT}}
-    imported_tool = found("/p", "post", body(schema, "application/x-www-form-urlencoded"))
+    imported_tool = read_operation("/p", "post", body(schema, "application/x-www-form-urlencoded"))
     assert imported_tool.notes == ("An object is sent as JSON within the form: pet, map.",)
-    assert found("/p", "post", body(schema)).notes == ()
+    assert read_operation("/p", "post", body(schema)).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
     ],
 )
 def test_a_server_without_a_host_leaves_its_place_to_be_filled(servers: Any, url: str) -> None:
-    imported_tool = found("/p", "get", {}, servers=servers)
+    imported_tool = read_operation("/p", "get", {}, servers=servers)
     assert imported_tool.tool is not None
     assert imported_tool.tool.config["url"] == url
     assert "in place of example.invalid" in " ".join(imported_tool.notes)
@@ -335,27 +335,27 @@ def test_a_path_may_refer_to_what_stands_elsewhere() -> None:
 def test_a_body_of_members_keeps_its_media_type(kind: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     item = tool("/p", "patch", body(schema, kind))
-    _, _, data, headers = sent(item, {"a": "x"})
+    _, _, data, headers = wire_parts(item, {"a": "x"})
     assert (json.loads(data), headers) == ({"a": "x"}, {"Content-Type": (kind,)})
-    plain = tool("/p", "patch", body(schema))
-    assert "headers" not in plain.config
+    plain_tool = tool("/p", "patch", body(schema))
+    assert "headers" not in plain_tool.config
 
 
 def test_what_stands_beside_a_ref_counts_since_3_1() -> None:
     beside = {**REF, "minProperties": 1, "description": "Whose.", "not": REF}
     schema = {"type": "object", "properties": {"a": beside}}
     new = tool("/p", "post", body(schema)).parameters["properties"]["a"]
-    plain = {"$ref": "#/$defs/Pet"}
-    assert new == {**plain, "minProperties": 1, "description": "Whose.", "not": plain}
+    plain_ref = {"$ref": "#/$defs/Pet"}
+    assert new == {**plain_ref, "minProperties": 1, "description": "Whose.", "not": plain_ref}
     old = tool("/p", "post", body(schema), openapi="3.0.3").parameters["properties"]["a"]
-    assert old == {**plain, "description": "Whose."}
+    assert old == {**plain_ref, "description": "Whose."}
     # A body that is a ref and more is no plain object.
-    whole = tool("/p", "post", body({**REF, "minProperties": 1}))
-    assert list(whole.parameters["properties"]) == ["body"]
+    imported_tool = tool("/p", "post", body({**REF, "minProperties": 1}))
+    assert list(imported_tool.parameters["properties"]) == ["body"]
 
 
 def test_a_server_without_a_scheme_is_asked_by_https() -> None:
-    imported_tool = found("/p", "get", {}, servers=[{"url": "//api.pets.example/v2/"}])
+    imported_tool = read_operation("/p", "get", {}, servers=[{"url": "//api.pets.example/v2/"}])
     assert imported_tool.tool is not None
     assert imported_tool.tool.config["url"] == "https://api.pets.example/v2/p"
     assert "Its server has no scheme. https is used." in imported_tool.notes
@@ -368,12 +368,12 @@ def test_what_a_flat_body_cannot_say_is_said() -> None:
         "minProperties": 1,
         "additionalProperties": {"type": "integer"},
     }
-    outputs = found("/p", "patch", body(schema)).notes
+    outputs = read_operation("/p", "patch", body(schema)).notes
     assert [note.partition(" was left out")[0] for note in outputs] == [
         "minProperties of its body (1)",
         "additionalProperties of its body ({'type': 'integer'})",
     ]
-    assert found("/p", "patch", body({**schema, **SAYS_NOTHING})).notes == ()
+    assert read_operation("/p", "patch", body({**schema, **SAYS_NOTHING})).notes == ()
 
 
 FILES = {
@@ -465,16 +465,16 @@ def test_swagger_2_is_converted() -> None:
         "page": {"type": "integer", "maximum": 9},
         "tags": {"type": "array", "items": {"type": "string"}},
     }
-    method, url, _, headers = sent(get.tool, {"id": "7", "page": 2, "tags": ["a,b", "c"]})
+    method, url, _, headers = wire_parts(get.tool, {"id": "7", "page": 2, "tags": ["a,b", "c"]})
     assert (method, url) == ("GET", "https://pets.example/v2/pets/7?page=2&tags=a%2Cb,c")
     assert headers == {"Authorization": ("Basic ", "OLD_PETS_PLAIN_KEY", "")}
     assert put.tool is not None
-    assert json.loads(sent(put.tool, {"id": "7", "name": "Rex"})[2]) == {"name": "Rex"}
+    assert json.loads(wire_parts(put.tool, {"id": "7", "name": "Rex"})[2]) == {"name": "Rex"}
     assert post.tool is not None
     assert post.tool.parameters["required"] == ["id", "status"]
-    assert sent(post.tool, {"id": "7", "status": "new one"})[2] == b"status=new+one"
+    assert wire_parts(post.tool, {"id": "7", "status": "new one"})[2] == b"status=new+one"
     assert patch.tool is not None
-    _, _, data, headers = sent(patch.tool, {"id": "7", "photo": "pixels"})
+    _, _, data, headers = wire_parts(patch.tool, {"id": "7", "photo": "pixels"})
     assert b'name="photo"; filename="photo"' in data
     assert headers["Content-Type"][0].startswith("multipart/form-data; boundary=")
 
@@ -511,7 +511,7 @@ def test_of_too_many_operations_some_are_picked() -> None:
 def test_a_parameter_whose_type_is_no_word_is_refused_and_said() -> None:
     answer = {"name": "q", "in": "query", "schema": {"type": ["string", {"a": 1}]}}
     for where in ("query", "path"):
-        imported_tool = found(
+        imported_tool = read_operation(
             "/{q}", "get", {"operationId": "f", "parameters": [{**answer, "in": where}]}
         )
         assert (imported_tool.tool, "type" in imported_tool.problem) == (None, True)

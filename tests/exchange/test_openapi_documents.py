@@ -16,7 +16,7 @@ from openapi_spec_validator import validate
 from playground.exchange.tool_import import import_tools
 from tests.exchange.openapi_reader import operations
 from tests.exchange.openapi_round_trip import arguments_of, compare
-from tests.net.tool_server import answered, serving
+from tests.net.tool_server import http_response, serving
 from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +66,7 @@ async def test_request_of_each_operation_when_read_by_its_document_equals_the_ar
     problems = [f"{name} {tool.name}: not imported: {tool.problem}" for tool in imported
                 if tool.tool is None]  # fmt: skip
     assert len(imported) == len([*operations(document)])
-    async with serving(answered(b"")) as server:
+    async with serving(http_response(b"")) as server:
         for path, method, operation in operations(document):
             tool = _tool_of(tools, operation["operationId"])
             if tool is None:

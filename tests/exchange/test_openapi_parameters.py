@@ -11,7 +11,7 @@ from playground.core.tools import Tool
 from playground.exchange.tool_import import import_tools
 from playground.executors.http import request_of
 from playground.schema.validate import check_call
-from tests.exchange.test_openapi import body, found, tool
+from tests.exchange.test_openapi import body, read_operation, tool
 
 SERVER = "https://pets.example/v1"
 LIST = {"type": "array", "items": {"type": "string"}}
@@ -53,7 +53,7 @@ ANIMALS: dict[str, Any] = {
 PET = {"$ref": "#/components/schemas/Pet"}
 
 
-def sent(tool: Tool, arguments: Any) -> tuple[str, dict[str, str], bytes]:
+def wire_parts(tool: Tool, arguments: Any) -> tuple[str, dict[str, str], bytes]:
     """(the URL without the server, the headers, the body)."""
     request = request_of(tool.config, json.dumps(arguments))
     headers = {
@@ -86,7 +86,7 @@ def test_a_query_parameter_is_sent_in_its_style(
 ) -> None:
     value = VALUES.get(schema.get("type", ""), {"name": "Rex"} if "$ref" in schema else "a b")
     result = tool("/p", "get", {"parameters": [{"name": "t", "schema": schema, **parameter}]})
-    assert sent(result, {"t": value}) == (url, {}, b"")
+    assert wire_parts(result, {"t": value}) == (url, {}, b"")
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,15 @@ def test_a_query_parameter_is_sent_in_its_style(
 def test_a_path_parameter_is_sent_in_its_style(
     parameter: dict[str, Any], schema: dict[str, Any], url: str
 ) -> None:
-    given = {"name": "the id", "in": "path", "required": True, "schema": schema, **parameter}
-    result = tool("/p/{the id}", "get", {"parameters": [given]})
-    assert sent(result, {"the_id": VALUES[schema["type"]]})[0] == url
+    path_parameter = {
+        "name": "the id",
+        "in": "path",
+        "required": True,
+        "schema": schema,
+        **parameter,
+    }
+    result = tool("/p/{the id}", "get", {"parameters": [path_parameter]})
+    assert wire_parts(result, {"the_id": VALUES[schema["type"]]})[0] == url
 
 
 def test_headers_and_cookies_are_sent_in_their_styles() -> None:
@@ -119,7 +125,7 @@ def test_headers_and_cookies_are_sent_in_their_styles() -> None:
     result = tool("/p", "get", {"parameters": parameters})
     assert list(result.parameters["properties"]) == ["X-Ids", "X-Plain", "sid", "look"]
     arguments = {"X-Ids": ["1", "2"], "X-Plain": "p", "sid": "s 1", "look": {"x": "1", "y": 2}}
-    assert sent(result, arguments)[1] == {
+    assert wire_parts(result, arguments)[1] == {
         "X-Plain": "p",
         "X-Ids": "1,2",
         "Cookie": "sid=s%201; look=x,1,y,2",
@@ -149,7 +155,7 @@ def test_a_parameter_with_content_is_sent_in_its_media_type(
     content: Any, value: Any, url: str
 ) -> None:
     result = tool("/p", "get", {"parameters": [{"name": "t", "in": "query", "content": content}]})
-    assert sent(result, {"t": value})[0] == url
+    assert wire_parts(result, {"t": value})[0] == url
 
 
 @pytest.mark.parametrize(
@@ -167,7 +173,9 @@ def test_a_parameter_with_content_is_sent_in_its_media_type(
     ],
 )  # fmt: skip
 def test_what_a_style_cannot_say_is_noted(parameter: dict[str, Any], note: str) -> None:
-    notes = found("/p", "get", {"parameters": [{"name": "t", "schema": TEXT, **parameter}]}).notes
+    notes = read_operation(
+        "/p", "get", {"parameters": [{"name": "t", "schema": TEXT, **parameter}]}
+    ).notes
     assert note in " ".join(notes)
     assert bool(note) == bool(notes)
 
@@ -186,19 +194,19 @@ def test_what_a_style_cannot_say_is_noted(parameter: dict[str, Any], note: str) 
     ],
 )
 def test_fragment_and_query_of_a_path(path: str, parameters: Any, arguments: Any, url: str) -> None:
-    given = [{"in": "query", "schema": TEXT, **parameter} for parameter in parameters]
-    imported_tool = found(path, "get", {"parameters": given})
+    query_parameters = [{"in": "query", "schema": TEXT, **parameter} for parameter in parameters]
+    imported_tool = read_operation(path, "get", {"parameters": query_parameters})
     assert imported_tool.tool is not None
     if "?v=0" in path:  # the path decides; what is no argument goes into the query as it is
         assert imported_tool.tool.parameters["properties"] == {}
         assert imported_tool.notes == ("'v' is not an argument: the path says 'v=0'.",)
-    assert sent(imported_tool.tool, arguments)[0] == url
+    assert wire_parts(imported_tool.tool, arguments)[0] == url
 
 
 def test_headers_of_the_connection_are_no_arguments() -> None:
     names = ("Accept", "Host", "Accept-Encoding", "TE", "X-A")
-    given = [{"name": name, "in": "header", "schema": TEXT} for name in names]
-    imported_tool = found("/p", "get", {"parameters": given})
+    header_parameters = [{"name": name, "in": "header", "schema": TEXT} for name in names]
+    imported_tool = read_operation("/p", "get", {"parameters": header_parameters})
     assert imported_tool.tool is not None, imported_tool.problem
     assert list(imported_tool.tool.parameters["properties"]) == ["X-A"]
     assert [note.split()[2] for note in imported_tool.notes] == ["Host", "Accept-Encoding", "TE"]
@@ -207,7 +215,7 @@ def test_headers_of_the_connection_are_no_arguments() -> None:
 def test_a_dollar_before_a_place_is_no_key() -> None:
     parameters = [{"name": "id", "in": "path", "required": True, "schema": TEXT}]
     result = tool("/routes/$count/${id}", "get", {"parameters": parameters})
-    assert sent(result, {"id": "1"})[0] == "/routes/$count/%241"
+    assert wire_parts(result, {"id": "1"})[0] == "/routes/$count/%241"
 
 
 def test_an_extension_among_the_paths_is_no_path() -> None:
@@ -219,8 +227,8 @@ def test_an_extension_among_the_paths_is_no_path() -> None:
 def test_an_empty_form_is_no_body() -> None:
     empty = {"type": "object", "properties": {}, "additionalProperties": False}
     result = tool("/p", "get", multipart(empty, kind="application/x-www-form-urlencoded"))
-    assert sent(result, {}) == ("/p", {}, b"")
-    free = found("/p", "post", multipart({"type": "object"}))
+    assert wire_parts(result, {}) == ("/p", {}, b"")
+    free = read_operation("/p", "post", multipart({"type": "object"}))
     assert "no simple members" in free.problem
 
 
@@ -240,7 +248,7 @@ def test_a_key_is_sent_where_its_scheme_says(security: Any, url: str, headers: A
     operation = {"security": security, "parameters": parameters if "api_key" in url else []}
     result = tool("/p", "get", operation, components={"securitySchemes": SCHEMES})
     assert result.parameters.get("properties") == {}
-    assert sent(result, {}) == (url, headers, b"")
+    assert wire_parts(result, {}) == (url, headers, b"")
 
 
 def multipart(schema: Any, encoding: Any = None, kind: str = "multipart/form-data") -> Any:
@@ -266,7 +274,7 @@ def test_a_multipart_body_has_its_fields_and_files() -> None:
     assert arguments["file"]["description"].startswith("What to read. The content of the file")
     assert arguments["more"]["items"]["type"] == "string"
     assert "format" not in arguments["file"]
-    _, headers, data = sent(
+    _, headers, data = wire_parts(
         result, {"purpose": "x", "file": "a,b", "more": ["1", "2"], "tags": ["t", "u"]}
     )
     assert headers["Content-Type"].startswith("multipart/form-data; boundary=")
@@ -274,7 +282,7 @@ def test_a_multipart_body_has_its_fields_and_files() -> None:
     assert b'name="file"; filename="file"\r\nContent-Type: text/csv\r\n\r\na,b\r\n' in data
     assert data.count(b'name="more[]"; filename=') == 2
     assert b'name="tags"\r\n\r\nt,u\r\n' in data
-    _, _, data = sent(result, {"raw": "1", "encoded": "AAAA"})
+    _, _, data = wire_parts(result, {"raw": "1", "encoded": "AAAA"})
     assert b'name="raw"; filename="raw"\r\nContent-Type: image/png\r\n\r\n1\r\n' in data
     assert b'name="encoded"\r\nContent-Type: image/png\r\n\r\nAAAA\r\n' in data
 
@@ -293,7 +301,7 @@ def test_a_multipart_body_has_its_fields_and_files() -> None:
 )
 def test_an_encoding_is_kept(encoding: Any, members: Any, note: str) -> None:
     schema = {"type": "object", "properties": {"a": TEXT}}
-    imported_tool = found("/p", "post", multipart(schema, {"a": encoding}))
+    imported_tool = read_operation("/p", "post", multipart(schema, {"a": encoding}))
     assert imported_tool.tool is not None
     expected = [{"in": "body", "name": "a", **members}] if members else None
     assert imported_tool.tool.config.get("parameters") == expected
@@ -306,7 +314,7 @@ def test_of_two_forms_the_one_that_can_send_files_is_taken() -> None:
     for schema, kind in ((text, FORM), (file, "multipart/form-data; boundary=")):
         content = {name: {"schema": schema} for name in (FORM, "multipart/form-data")}
         result = tool("/p", "post", {"requestBody": {"content": content}})
-        assert sent(result, {"a": "1"})[1]["Content-Type"].startswith(kind)
+        assert wire_parts(result, {"a": "1"})[1]["Content-Type"].startswith(kind)
 
 
 def test_a_form_has_the_members_of_its_parts() -> None:
@@ -316,7 +324,7 @@ def test_a_form_has_the_members_of_its_parts() -> None:
     both = tool("/p", "post", multipart({"allOf": [base, other]}, kind=kind))
     assert list(both.parameters["properties"]) == ["a", "b", "c"]
     assert sorted(both.parameters["required"]) == ["a", "b"]
-    either = found("/p", "post", multipart({"oneOf": [base, other]}, kind=kind))
+    either = read_operation("/p", "post", multipart({"oneOf": [base, other]}, kind=kind))
     assert either.tool is not None
     assert list(either.tool.parameters["properties"]) == ["a", "b", "c"]
     assert "required" not in either.tool.parameters
@@ -325,9 +333,9 @@ def test_a_form_has_the_members_of_its_parts() -> None:
 
 def test_a_field_of_the_name_of_a_parameter_is_sent_by_its_own() -> None:
     schema = {"type": "object", "properties": {"id": TEXT}}
-    given = {"parameters": [{"name": "id", "in": "path", "required": True, "schema": TEXT}]}
-    result = tool("/p/{id}", "post", {**given, **multipart(schema, kind=FORM)})
-    assert sent(result, {"id": "1", "id_body": "2"})[::2] == ("/p/1", b"id=2")
+    operation = {"parameters": [{"name": "id", "in": "path", "required": True, "schema": TEXT}]}
+    result = tool("/p/{id}", "post", {**operation, **multipart(schema, kind=FORM)})
+    assert wire_parts(result, {"id": "1", "id_body": "2"})[::2] == ("/p/1", b"id=2")
 
 
 @pytest.mark.parametrize(
@@ -358,7 +366,7 @@ def test_a_collection_format_of_swagger(way: Any, where: str, url: str) -> None:
     (imported_tool,) = import_tools(json.dumps(document)).tools
     assert imported_tool.tool is not None, imported_tool.problem
     assert imported_tool.notes == ()
-    assert sent(imported_tool.tool, {"t": ["a", "b"]})[0] == url
+    assert wire_parts(imported_tool.tool, {"t": ["a", "b"]})[0] == url
 
 
 @pytest.mark.parametrize(
@@ -371,12 +379,18 @@ def test_a_collection_format_of_swagger(way: Any, where: str, url: str) -> None:
     ],
 )
 def test_a_collection_format_of_a_swagger_form(way: str, kind: str, data: bytes) -> None:
-    given = {"name": "t", "in": "formData", "type": "array", "items": TEXT, "collectionFormat": way}
-    post = {"consumes": [kind], "parameters": [given]}
+    form_parameter = {
+        "name": "t",
+        "in": "formData",
+        "type": "array",
+        "items": TEXT,
+        "collectionFormat": way,
+    }
+    post = {"consumes": [kind], "parameters": [form_parameter]}
     document = {"swagger": "2.0", "host": "pets.example", "paths": {"/p": {"post": post}}}
     (imported_tool,) = import_tools(json.dumps(document)).tools
     assert imported_tool.tool is not None, imported_tool.problem
-    assert data in sent(imported_tool.tool, {"t": ["a", "b"]})[2]
+    assert data in wire_parts(imported_tool.tool, {"t": ["a", "b"]})[2]
 
 
 def test_the_methods_and_places_of_openapi_3_2() -> None:
@@ -413,9 +427,9 @@ def test_the_methods_and_places_of_openapi_3_2() -> None:
         if imported_tool.tool
     }
     assert tools["find"].config["method"] == "QUERY"
-    assert sent(tools["find"], {"q": "x"})[::2] == ("/p", b'{"q": "x"}')
+    assert wire_parts(tools["find"], {"q": "x"})[::2] == ("/p", b'{"q": "x"}')
     assert tools["copy"].config == {"method": "COPY", "url": f"{SERVER}/p"}
-    assert sent(tools["list"], {"all": {"x": "1 2", "y": 3}})[0] == "/p?x=1+2&y=3"
+    assert wire_parts(tools["list"], {"all": {"x": "1 2", "y": 3}})[0] == "/p?x=1+2&y=3"
     assert "trace" not in tools
     assert "TRACE" in imported_data["trace"].problem
     assert "a series of items as application/jsonl" in " ".join(imported_data["stream"].notes)
@@ -491,7 +505,7 @@ def test_a_discriminator_of_swagger() -> None:
 
 def test_kinds_that_are_too_large_leave_what_they_share() -> None:
     large = {"allOf": [PET, {"description": "d" * 300_000}]}
-    imported_tool = found(
+    imported_tool = read_operation(
         "/p", "post", body(PET), components={"schemas": {**ANIMALS, "Huge": large}}
     )
     assert imported_tool.tool is not None, imported_tool.problem

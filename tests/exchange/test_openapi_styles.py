@@ -15,7 +15,7 @@ import pytest
 from playground.exchange.tool_import import import_tools
 from tests.exchange.openapi_reader import RecordedRequest
 from tests.exchange.openapi_round_trip import execute
-from tests.net.tool_server import answered, serving
+from tests.net.tool_server import http_response, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -103,11 +103,11 @@ OTHER_TEMPLATES = [
 """Paths of AWS, of web frameworks, and of RFC 6570, which documents have though OpenAPI has not."""
 
 
-async def sent(where: str, document: dict[str, Any], value: Any) -> str:
+async def wire_value(where: str, document: dict[str, Any], value: Any) -> str:
     """What the request has at the place of its only parameter."""
     (imported,) = import_tools(json.dumps(document)).tools
     assert imported.tool is not None, imported.problem
-    async with serving(answered(b"")) as server:
+    async with serving(http_response(b"")) as server:
         data, failure = await execute(imported.tool, {"color": value}, server)
     assert data is not None, failure
     request = RecordedRequest.parse(data, "")
@@ -136,7 +136,7 @@ async def test_value_in_a_style_is_sent_as_the_specification_writes_it(
         **{"openapi": "3.1.0", "info": {}, "servers": [{"url": "https://style.example"}]},
         "paths": {path: {"get": {"operationId": "get", "parameters": [parameter]}}},
     }
-    assert await sent(where, document, value) == text
+    assert await wire_value(where, document, value) == text
 
 
 async def test_reserved_characters_when_allowed_are_sent_as_they_are() -> None:
@@ -150,8 +150,8 @@ async def test_reserved_characters_when_allowed_are_sent_as_they_are() -> None:
         "paths": {"/p": {"get": {"operationId": "get", "parameters": [parameter]}}},
     }
     stored_text, encoded = ":/?@!$'()*,;", "#[]&+ é"
-    assert await sent("query", document, stored_text) == f"color={stored_text}"
-    assert await sent("query", document, encoded) == "color=%23%5B%5D%26%2B%20%C3%A9"
+    assert await wire_value("query", document, stored_text) == f"color={stored_text}"
+    assert await wire_value("query", document, encoded) == "color=%23%5B%5D%26%2B%20%C3%A9"
 
 
 @pytest.mark.parametrize(("where", "format_", "text"), COLLECTION_FORMATS)
@@ -168,7 +168,7 @@ async def test_list_in_a_collection_format_is_sent_as_swagger_writes_it(
         **{"swagger": "2.0", "info": {}, "host": "style.example"},
         "paths": {path: {"post": {"operationId": "post", "parameters": [parameter]}}},
     }
-    assert await sent(where, document, ARRAY) == text
+    assert await wire_value(where, document, ARRAY) == text
 
 
 @pytest.mark.parametrize(("path", "where", "value", "text"), OTHER_TEMPLATES)
@@ -180,4 +180,4 @@ async def test_place_in_another_template_when_its_parameter_is_described_is_fill
         **{"openapi": "3.1.0", "info": {}, "servers": [{"url": "https://style.example"}]},
         "paths": {path: {"get": {"operationId": "get", "parameters": [parameter]}}},
     }
-    assert await sent(where, document, value) == text
+    assert await wire_value(where, document, value) == text

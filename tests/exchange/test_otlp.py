@@ -38,7 +38,7 @@ def spans(data: Any) -> list[Any]:
     return results
 
 
-def told(span: Any) -> dict[str, Any]:
+def attributes_of(span: Any) -> dict[str, Any]:
     return {
         attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
         for attribute in span.attributes
@@ -48,7 +48,7 @@ def told(span: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_session_is_one_trace_of_the_published_form(protocol: str) -> None:
     kind = weather(protocol, params={"temperature": 0.5})
-    message = parsed(kind.kept())
+    message = parsed(kind.bundle())
     spans = list(message.resource_spans[0].scope_spans[0].spans)
     root, run, chat, tool, last = spans
     assert len({span.trace_id for span in spans}) == 1
@@ -61,16 +61,16 @@ def test_every_session_is_one_trace_of_the_published_form(protocol: str) -> None
     assert run.end_time_unix_nano >= last.end_time_unix_nano
     turn, call = kind.session.turns[0], next(kind.session.calls())
     assert turn.end is not None
-    about = told(chat)
+    about = attributes_of(chat)
     assert about["gen_ai.operation.name"] == "chat"
     assert about["gen_ai.request.temperature"] == 0.5
     assert about["gen_ai.usage.output_tokens"] == turn.end.usage.output_tokens
     assert about["gen_ai.response.finish_reasons"].values[0].string_value == turn.end.raw_reason
     assert (about["server.address"], about["server.port"]) == ("127.0.0.1", 1234)
     assert tool.name == "execute_tool get_weather"
-    assert told(tool)["gen_ai.tool.call.result"] == "11 degrees"
-    assert json.loads(told(tool)["gen_ai.tool.call.arguments"]) == {"city": "Paris"}
-    assert told(tool)["gen_ai.tool.call.id"] == (call.provider_id or call.id)
+    assert attributes_of(tool)["gen_ai.tool.call.result"] == "11 degrees"
+    assert json.loads(attributes_of(tool)["gen_ai.tool.call.arguments"]) == {"city": "Paris"}
+    assert attributes_of(tool)["gen_ai.tool.call.id"] == (call.provider_id or call.id)
 
 
 def test_trouble_is_an_error_and_what_is_unknown_is_left_out() -> None:
@@ -89,18 +89,18 @@ def test_trouble_is_an_error_and_what_is_unknown_is_left_out() -> None:
         model="m",
     )
     kind.log.add(sent, ResponseFailed("http", "Overloaded.", status=529))
-    container = parsed(kind.kept()).resource_spans[0].scope_spans[0].spans
+    container = parsed(kind.bundle()).resource_spans[0].scope_spans[0].spans
     *_, tool, failed = container
     assert (tool.status.code, failed.status.code) == (2, 2)
-    assert told(failed)["error.type"] == "529"
-    assert "gen_ai.usage.input_tokens" not in told(failed)
-    assert "server.port" not in told(failed)
+    assert attributes_of(failed)["error.type"] == "529"
+    assert "gen_ai.usage.input_tokens" not in attributes_of(failed)
+    assert "server.port" not in attributes_of(failed)
 
 
 def test_it_is_the_same_file_each_time_and_a_session_of_nothing_has_one() -> None:
-    session_bundle = weather("gemini").kept()
+    session_bundle = weather("gemini").bundle()
     assert write(session_bundle) == write(session_bundle)
-    assert len(parsed(Kind("gemini").kept()).resource_spans[0].scope_spans[0].spans) == 1
+    assert len(parsed(Kind("gemini").bundle()).resource_spans[0].scope_spans[0].spans) == 1
 
 
 def test_the_schema_is_strict() -> None:

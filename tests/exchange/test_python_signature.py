@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from playground.core.errors import BadTool
 from playground.core.serialization import to_data
 from playground.core.tools import FREEFORM, Tool
-from playground.exchange.python_signature import face, tool_from
+from playground.exchange.python_signature import python_source, tool_from
 from playground.executors.examples import EXAMPLES
 
 SAID: list[tuple[Any, str]] = [
@@ -87,11 +87,11 @@ def with_one(schema: Any, *required: str, **more: Any) -> Tool:
 @pytest.mark.parametrize(("schema", "words"), SAID)
 def test_what_python_can_say_is_said_and_comes_back(schema: Any, words: str) -> None:
     tool = with_one(schema, "x")
-    shown = face(tool)
-    assert shown.lossy == ()
-    assert words in shown.source
-    assert tool_from(shown.source, tool) == tool
-    assert tool_from(shown.source, Tool("other")).parameters["properties"].keys() == {"x"}
+    text = python_source(tool)
+    assert text.lossy == ()
+    assert words in text.source
+    assert tool_from(text.source, tool) == tool
+    assert tool_from(text.source, Tool("other")).parameters["properties"].keys() == {"x"}
 
 
 @pytest.mark.parametrize(
@@ -112,19 +112,19 @@ def test_what_python_can_say_is_said_and_comes_back(schema: Any, words: str) -> 
 )
 def test_what_may_be_left_out_has_a_type_that_takes_none(schema: Any, argument: str) -> None:
     optional = with_one(schema)
-    shown = face(optional)
-    assert shown.lossy == ()
-    assert argument in shown.source
-    assert tool_from(shown.source, optional) == optional
-    if "x: bool | None" in shown.source:
-        edited = tool_from(shown.source.replace("bool", "int"), optional)
+    text = python_source(optional)
+    assert text.lossy == ()
+    assert argument in text.source
+    assert tool_from(text.source, optional) == optional
+    if "x: bool | None" in text.source:
+        edited = tool_from(text.source.replace("bool", "int"), optional)
         assert edited.parameters["properties"] == {"x": {"type": "integer"}}
-        added = tool_from(shown.source.replace("None):", "None, y: int | None = None):"), optional)
+        added = tool_from(text.source.replace("None):", "None, y: int | None = None):"), optional)
         assert added.parameters["properties"]["y"] == {"type": ["integer", "null"]}
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         *EXAMPLES,
         Tool("get-weather", "Has a name that is no identifier."),
@@ -155,16 +155,16 @@ def test_what_may_be_left_out_has_a_type_that_takes_none(schema: Any, argument: 
         ),
     ],
 )
-def test_tools_without_a_loss_come_back_equal(one: Tool) -> None:
-    shown = face(one)
-    assert shown.lossy == ()
-    back = tool_from(shown.source, one)
-    assert back == one
-    assert json.dumps(to_data(back)) == json.dumps(to_data(one))
+def test_tools_without_a_loss_come_back_equal(item: Tool) -> None:
+    text = python_source(item)
+    assert text.lossy == ()
+    back = tool_from(text.source, item)
+    assert back == item
+    assert json.dumps(to_data(back)) == json.dumps(to_data(item))
 
 
 @pytest.mark.parametrize(
-    ("one", "word"),
+    ("item", "word"),
     [
         (with_one({"oneOf": [{"type": "string"}]}), "/properties/x/oneOf"),
         (with_one({"type": "string", "contentEncoding": "base64"}), "contentEncoding"),
@@ -183,17 +183,17 @@ def test_tools_without_a_loss_come_back_equal(one: Tool) -> None:
         (Tool("t", parameters=FREEFORM, format={"type": "text"}), "free-form"),
     ],
 )
-def test_what_it_cannot_say_is_named(one: Tool, word: str) -> None:
-    shown = face(one)
-    assert any(word in sentence for sentence in shown.lossy), shown
-    ast.parse(shown.source)
+def test_what_it_cannot_say_is_named(item: Tool, word: str) -> None:
+    text = python_source(item)
+    assert any(word in sentence for sentence in text.lossy), text
+    ast.parse(text.source)
 
 
 def test_an_edit_changes_what_was_edited_and_nothing_else() -> None:
     item = tool(
         {"a": {"enum": ["x", "y"]}, "b": {"type": "string"}}, "b", additionalProperties=False
     )
-    source = face(item).source.replace("b: str", "b: int").replace("Plan it.", "Plan all.")
+    source = python_source(item).source.replace("b: str", "b: int").replace("Plan it.", "Plan all.")
     result = tool_from(source.replace("def plan", "def plan_all"), item)
     assert (result.name, result.description) == ("plan_all", "Plan all.")
     assert result.parameters == {
@@ -227,7 +227,7 @@ def test_refs_that_multiply_are_bounded() -> None:
     member = {"$ref": "#/$defs/a"}
     defs = {"a": {"type": "object", "properties": {f"m{n}": member for n in range(50)}}}
     tool = with_one(member, **{"$defs": defs})
-    assert face(tool).lossy
+    assert python_source(tool).lossy
 
 
 @given(st.dictionaries(NAMES, SCHEMAS, max_size=3), st.sets(NAMES), TEXTS)
@@ -236,11 +236,11 @@ def test_any_tool_comes_back_equal_or_its_losses_are_named(
 ) -> None:
     required = sorted(needed & set(properties))
     item = replace(tool(properties, *required), description=description)
-    shown = face(item)
-    back = tool_from(shown.source, item)
+    text = python_source(item)
+    back = tool_from(text.source, item)
     assert back == item
-    if not shown.lossy:  # a stranger who knows the text alone reads the same values
-        read = tool_from(shown.source, Tool("stranger"))
+    if not text.lossy:  # a stranger who knows the text alone reads the same values
+        read = tool_from(text.source, Tool("stranger"))
         assert sorted(read.parameters.get("required", [])) == required
         assert read.parameters.get("properties", {}).keys() == properties.keys()
 
@@ -248,7 +248,7 @@ def test_any_tool_comes_back_equal_or_its_losses_are_named(
 def test_a_schema_that_refers_to_itself_is_one_sentence() -> None:
     person = {"type": "object", "properties": {"boss": {"$ref": "#/$defs/P"}}}
     parameters = {"type": "object", "properties": {"a": person}, "$defs": {"P": person}}
-    shown = face(Tool("f", "Told.", parameters))
-    assert shown.lossy == (
+    text = python_source(Tool("f", "Told.", parameters))
+    assert text.lossy == (
         "The schema refers to itself (#/$defs/P): Python shows only a part of it.",
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.python_functions import Function
 from playground.exchange.python_source import functions, tools
 
@@ -44,14 +44,14 @@ SPHINX = '''def f(city: str, days=3):
     """'''
 
 
-def one(source: str) -> Function:
+def read_function(source: str) -> Function:
     (function,) = functions(source)
     return function
 
 
 @pytest.mark.parametrize("source", [GOOGLE, NUMPY, SPHINX])
 def test_each_style_of_docstring(source: str) -> None:
-    function = one(source)
+    function = read_function(source)
     assert function.description == "Weather.\n\nFor some days."
     assert function.parameters == {
         "type": "object",
@@ -65,7 +65,7 @@ def test_each_style_of_docstring(source: str) -> None:
 
 @pytest.mark.parametrize("docstring", [": :", ":", ":param", ":param :", ": : x"])
 def test_a_docstring_that_its_parser_fails_on_is_the_description(docstring: str) -> None:
-    assert docstring in one(f'def f():\n    """{docstring}"""').description
+    assert docstring in read_function(f'def f():\n    """{docstring}"""').description
 
 
 @pytest.mark.parametrize(
@@ -82,18 +82,18 @@ def test_a_docstring_that_its_parser_fails_on_is_the_description(docstring: str)
     ],
 )
 def test_decorators_that_make_tools(mark: str, name: str, description: str, decorator: str) -> None:
-    function = one(f'{mark}\nasync def f(a: int):\n    """Told."""\n')
+    function = read_function(f'{mark}\nasync def f(a: int):\n    """Told."""\n')
     assert (function.name, function.function) == (name, "f")
     assert (function.description, function.decorator) == (description, decorator)
 
 
 def test_a_schema_named_by_the_decorator_counts() -> None:
     source = "class Args(BaseModel):\n    city: str\n\n@tool(args_schema=Args)\ndef f(**kw): ..."
-    assert one(source).parameters["properties"] == {"city": {"type": "string"}}
+    assert read_function(source).parameters["properties"] == {"city": {"type": "string"}}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "left", "note"),
+    ("arguments", "names", "note"),
     [
         ("ctx: Context, a: int", ["a"], "ctx is filled in by the framework"),
         ("ctx: RunContext[Deps], a: int", ["a"], "ctx is filled in by the framework"),
@@ -102,9 +102,9 @@ def test_a_schema_named_by_the_decorator_counts() -> None:
         ("a, *, b: int = 1", ["a", "b"], "a has no type"),
     ],
 )
-def test_arguments_that_are_no_model_s(arguments: str, left: list[str], note: str) -> None:
-    function = one(f"def f({arguments}): ...")
-    assert list(function.parameters["properties"]) == left
+def test_arguments_that_are_no_model_s(arguments: str, names: list[str], note: str) -> None:
+    function = read_function(f"def f({arguments}): ...")
+    assert list(function.parameters["properties"]) == names
     assert note in function.notes[0]
 
 
@@ -113,7 +113,7 @@ def test_aliases_new_types_and_quoted_hints() -> None:
         "City = NewType('City', str)\nUnit = Literal['c', 'f']\nIds: TypeAlias = list[int]\n"
         "def f(a: City, b: 'Unit', c: Ids): ..."
     )
-    properties: dict[str, Any] = one(source).parameters["properties"]
+    properties: dict[str, Any] = read_function(source).parameters["properties"]
     assert properties == {
         "a": {"type": "string"},
         "b": {"type": "string", "enum": ["c", "f"]},
@@ -128,13 +128,13 @@ def test_what_is_private_or_inside_is_left_alone() -> None:
 
 def test_the_stubs_of_an_overload_are_no_tools() -> None:
     stubs = "@overload\ndef f(a: int): ...\n@typing.overload\ndef f(a: str): ...\n"
-    function = one(stubs + "def f(a: int | str): ...")
+    function = read_function(stubs + "def f(a: int | str): ...")
     assert function.parameters["properties"]["a"] == {"anyOf": [{"type": "integer"},
         {"type": "string"}]}  # fmt: skip
 
 
 def test_a_file_of_methods_alone_says_that_methods_are_not_read() -> None:
-    with pytest.raises(Unreadable, match="methods of a class, which are not supported"):
+    with pytest.raises(UnreadableText, match="methods of a class, which are not supported"):
         functions("class A:\n    def g(self, a: int): ...\n")
 
 
@@ -143,17 +143,17 @@ def test_arguments_that_are_unpacked_are_those_of_their_class() -> None:
         "class More(TypedDict):\n    b: int\n    c: NotRequired[str]\n"
         "def f(a: str, **more: Unpack[More]): ...\n"
     )
-    function = one(source)
+    function = read_function(source)
     assert function.parameters["properties"].keys() == {"a", "b", "c"}
     assert function.parameters["required"] == ["a", "b"]
     assert function.notes == ()
-    unknown = one("def f(a: str, **more: Unpack[Other]): ...")
+    unknown = read_function("def f(a: str, **more: Unpack[Other]): ...")
     assert list(unknown.parameters["properties"]) == ["a"]
     assert "*more takes any number" in unknown.notes[0]
 
 
 def test_a_file_of_models_alone_is_its_models() -> None:
-    function = one('class GetWeather(BaseModel):\n    """Now."""\n    city: str\n')
+    function = read_function('class GetWeather(BaseModel):\n    """Now."""\n    city: str\n')
     assert (function.name, function.description) == ("GetWeather", "Now.")
     (tool,) = tools("class A(BaseModel):\n    x: int\n", "/home/you/a.py")
     assert tool.tool is not None
@@ -176,5 +176,5 @@ def test_where_the_file_is_known_it_is_the_file_that_answers() -> None:
 
 
 def test_of_two_functions_of_one_name_the_last_is_the_tool() -> None:
-    function = one("def f(a: int):\n    'One.'\ndef f(b: str):\n    'Two.'\n")
+    function = read_function("def f(a: int):\n    'One.'\ndef f(b: str):\n    'Two.'\n")
     assert function.parameters["properties"] == {"b": {"type": "string"}}

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.python_source import parse_module
 from playground.exchange.python_tree import (
     MOST_NESTED,
@@ -26,7 +26,7 @@ def test_is_nested_deeper_counts_levels_below_the_root() -> None:
 def test_parse_module_beyond_the_limit_refuses(source: str) -> None:
     """Every supported Python parses these."""
     assert is_nested_deeper(ast.parse(source), MOST_NESTED)
-    with pytest.raises(Unreadable, match="nested too deep"):
+    with pytest.raises(UnreadableText, match="nested too deep"):
         parse_module(source)
 
 

@@ -32,7 +32,7 @@ from playground.core.events import (
 )
 from playground.core.settings import Profile
 from playground.core.tools import Content, Tool, ToolResult
-from playground.engine.export_session import is_private, look, redact_bundle
+from playground.engine.export_session import is_private, page_assets, redact_bundle
 from playground.exchange.bundle import (
     ExportFile,
     RecordedChunk,
@@ -73,19 +73,19 @@ def forms(secret: str) -> Iterator[str]:
 
 def everything() -> str:
     """One text with all that is planted, each where its kind shows it."""
-    shown = {
+    shaped_lines = {
         "make": SHAPED["make"],
         "bearer": f"authorization: Bearer {SHAPED['bearer']}",
         "cookie": f"Cookie: sid={SHAPED['cookie']}; a=b",
         "url": f"https://me:{SHAPED['url']}@example.org/",
         "jwt": SHAPED["jwt"],
     }
-    plain = [KNOWN, *ENV.values(), *shown.values()]
+    secret_texts = [KNOWN, *ENV.values(), *shaped_lines.values()]
     coded = [base64.b64encode(f"x{text}y".encode()).decode() for text in PLANTED]
-    return " | ".join([*plain, *coded, *(quote(text, safe="") for text in PLANTED)])
+    return " | ".join([*secret_texts, *coded, *(quote(text, safe="") for text in PLANTED)])
 
 
-def sent(body: Any) -> dict[str, Any]:
+def request_fields(body: Any) -> dict[str, Any]:
     headers = {
         "authorization": f"Bearer {SHAPED['bearer']}",
         "cookie": f"sid={SHAPED['cookie']}",
@@ -110,7 +110,7 @@ def planted(text: str) -> SessionBundle:
     log = Log().start(made(tool, profile=profile, model="m-1", system=text, extra={"user": text}))
     log.add(PromptAdded(text))
     body = {"model": "m-1", "max_tokens": 9, "messages": [{"role": "user", "content": text}]}
-    log.request(**sent(body))
+    log.request(**request_fields(body))
     log.events[-1] = replace(
         log.events[-1],
         event=ResponseStarted(200, {"set-cookie": f"sid={SHAPED['cookie']}; Path=/"}, text),
@@ -120,7 +120,7 @@ def planted(text: str) -> SessionBundle:
     log.call(1, "fetch", {"file": f"{text}.txt"}).end().check("1.1")
     log.add(CallDecided("1.1", "answer", text=text, digest="d" * 64))
     log.add(CallEnded("1.1", ToolResult((Content(text=text),))))
-    log.request(**sent(body))
+    log.request(**request_fields(body))
     log.add(ResponseFailed("http", text, 401, error={"message": text}, rate_limits={"a": text}))
     frames = [f"data: {json.dumps({'text': piece})}\n\n".encode() for piece in answer]
     echoed = f"data: {json.dumps({'echo': text})}\n\n".encode()
@@ -148,7 +148,7 @@ def planted(text: str) -> SessionBundle:
         tags=tags,
         parent="",
         created_ms=5,
-        look=look(),
+        look=page_assets(),
     )
 
 
@@ -170,8 +170,8 @@ def texts_of(form: str, written: ExportFile) -> str:
 @pytest.mark.parametrize("form", EXPORTS)
 def test_nothing_that_was_planted_leaves(form: str) -> None:
     text = texts_of(form, EXPORTS[form].write(MASKED.bundle))
-    matches = {form for secret in PLANTED for form in forms(secret) if form in text}
-    assert not matches
+    leaked_forms = {form for secret in PLANTED for form in forms(secret) if form in text}
+    assert not leaked_forms
 
 
 def test_the_planted_are_there_before() -> None:
@@ -211,7 +211,7 @@ def test_what_a_call_prints_is_masked_as_one_text(secret: str, cut: int) -> None
 def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: int) -> None:
     before, after = "x" * 50, "y" * 50
     text = base64.encodebytes(f"{before}{KNOWN}{after}".encode()).decode()
-    plain = "".join(text.split())
+    joined_text = "".join(text.split())
     for _ in range(levels):
         text = json.dumps(text)
     log = Log().start().prompt(text).events
@@ -226,7 +226,7 @@ def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: 
     stars = {place for place, (a, b) in enumerate(zip(text, message, strict=True)) if a != b}
     assert all(text[place].isalnum() or text[place] in "+/" for place in stars)
     assert len(stars) >= len(KNOWN) * 4 // 3 - 1
-    assert plain[68:100] not in message.replace("\\", "").replace("n", "")
+    assert joined_text[68:100] not in message.replace("\\", "").replace("n", "")
 
 
 @pytest.mark.parametrize("levels", range(4))
@@ -236,7 +236,7 @@ def test_a_known_secret_in_lines_of_base64_leaves_in_no_recorded_bytes(
 ) -> None:
     """However often it stands in a JSON text within another, and whatever piece a byte came in."""
     text = base64.encodebytes(f"{'x' * 50}{KNOWN}{'y' * 50}".encode()).decode()
-    plain = "".join(text.split())
+    joined_text = "".join(text.split())
     for _ in range(levels):
         text = json.dumps(text)
     data = f"{protocol} data: {text}\n\n".encode()
@@ -250,7 +250,7 @@ def test_a_known_secret_in_lines_of_base64_leaves_in_no_recorded_bytes(
         recording = redact_session(session_bundle, [KNOWN]).bundle.recordings[1]
         left = recording.data.decode().replace("\\", "").replace("n", "")
         assert len(recording.data) == len(data)
-        assert plain[68:100].replace("n", "") not in left
+        assert joined_text[68:100].replace("n", "") not in left
         assert recording.data.count(b"*") >= len(KNOWN) * 4 // 3 - 1
 
 
@@ -352,9 +352,9 @@ def test_what_of_an_env_file_is_private(name: str, value: str, private: bool) ->
     assert is_private(name, value, session) is private
 
 
-def said(kept: SessionBundle) -> tuple[list[str], dict[str, int]]:
+def redact_prompts(bundle: SessionBundle) -> tuple[list[str], dict[str, int]]:
     """The prompts as they leave, and how often there are stars where."""
-    done = redact_session(kept, [])
+    done = redact_session(bundle, [])
     prompts = [
         logged.event.text for logged in done.bundle.log if isinstance(logged.event, PromptAdded)
     ]
@@ -371,7 +371,7 @@ def test_our_own_fields_are_no_secrets(prompt: str, marks: dict[str, int]) -> No
         log.events[-1], event=CallChecked("1.1", digest="0a" * 32, code="0a" * 32)
     )
     log.add(Warned("a1b2c3d4e5f6a7b8c9", "a word"))
-    assert said(SessionBundle(log.session(), "", log.events))[1] == marks
+    assert redact_prompts(SessionBundle(log.session(), "", log.events))[1] == marks
 
 
 def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None:
@@ -385,7 +385,7 @@ def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None
     }
     tool = Tool("fetch", "", {"type": "object"}, "http", config)
     log = Log().start(made(tool, model="m-1"))
-    assert said(SessionBundle(log.session(), "", log.events))[1] == {"settings": 4}
+    assert redact_prompts(SessionBundle(log.session(), "", log.events))[1] == {"settings": 4}
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None
 def test_what_may_be_no_secret_is_starred_only_where_it_stands(text: str, far: str) -> None:
     model = "model-of-this-session-1"
     log = Log().start(made(model=model)).prompt(text)
-    prompts, marks = said(SessionBundle(log.session(), f"so {far} it is", log.events))
+    prompts, marks = redact_prompts(SessionBundle(log.session(), f"so {far} it is", log.events))
     assert prompts == [text.replace(far, "*" * len(far))]
     assert list(marks) == ["prompt 1"]
 

@@ -54,18 +54,18 @@ def test_calls_are_read(protocol: str, body: bytes, calls: list[Any]) -> None:
 @pytest.mark.parametrize(
     "text", ['{"x":NaN}', '{"x":[-Infinity]}', '{"x":1e999}', DEEP, HALF, "[1]"]
 )
-@pytest.mark.parametrize("whole", [True, False])
-def test_what_no_program_can_hold_is_compared_by_its_text(text: str, whole: bool) -> None:
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_what_no_program_can_hold_is_compared_by_its_text(text: str, is_complete: bool) -> None:
     message = json.dumps({"name": "f", "arguments": text})
     head = '{"message": {"tool_calls": [{"function": %s}]}}'
-    body = head % (f'{{"name": "f", "arguments": {text}}}' if whole else message)
+    body = head % (f'{{"name": "f", "arguments": {text}}}' if is_complete else message)
     calls = calls_of("ollama", body.encode())
-    if whole and text == DEEP:
+    if is_complete and text == DEEP:
         assert calls == [], "no reader of JSON takes the answer"
         return
-    ((name, given),) = calls
-    assert (name, type(given)) == ("f", str)
-    assert whole or given == text
+    ((name, arguments),) = calls
+    assert (name, type(arguments)) == ("f", str)
+    assert is_complete or arguments == text
 
 
 def test_every_protocol_has_a_reader() -> None:

@@ -36,13 +36,13 @@ NO_OBJECTS = [
 ]
 
 
-def asked(protocol: str, prompt: str, *tools: Tool, **changes: Any) -> SessionBundle:
+def make_bundle(protocol: str, prompt: str, *tools: Tool, **changes: Any) -> SessionBundle:
     kind = Kind(protocol, tools=tools or (WEATHER, SUM), **changes)
     kind.prompt(prompt)
     kind.turn()
     kind.results(["11 degrees" for _ in kind.session.turns[-1].calls])
     kind.turn()
-    return kind.kept('A """ title\\')
+    return kind.bundle('A """ title\\')
 
 
 def outcome(session_bundle: SessionBundle, played: SessionBundle | None = None) -> str:
@@ -65,13 +65,13 @@ def outcome(session_bundle: SessionBundle, played: SessionBundle | None = None) 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_it_passes_by_its_own_recording_and_sees_a_change(protocol: str, stream: bool) -> None:
-    own = asked(protocol, "What is the weather in Paris?", stream=stream)
+    own = make_bundle(protocol, "What is the weather in Paris?", stream=stream)
     assert [call.name for call in own.session.calls()] == ["get_weather"]
     assert write(own).notes == ()
     assert outcome(own) == "passed"
-    other_city = asked(protocol, "What is the weather in Rome?", stream=stream)
-    other_name = asked(protocol, "What is the weather in Paris?", FORECAST, stream=stream)
-    no_call = asked(protocol, "Hello", stream=stream)
+    other_city = make_bundle(protocol, "What is the weather in Rome?", stream=stream)
+    other_name = make_bundle(protocol, "What is the weather in Paris?", FORECAST, stream=stream)
+    no_call = make_bundle(protocol, "Hello", stream=stream)
     assert outcome(own, other_city) == "failed"
     assert outcome(own, other_name) == "failed"
     assert outcome(own, replace(own, recordings=dict.fromkeys((1, 2), no_call.recordings[1]))) == (
@@ -80,7 +80,7 @@ def test_it_passes_by_its_own_recording_and_sees_a_change(protocol: str, stream:
 
 
 def test_it_sees_another_order_and_not_what_is_optional() -> None:
-    own = asked("anthropic", BOTH)
+    own = make_bundle("anthropic", BOTH)
     calls = calls_of("anthropic", own.recordings[1].data)
     assert sorted(name for name, _ in calls) == ["calculator", "get_weather"]
     body = own.recordings[1].data
@@ -90,14 +90,14 @@ def test_it_sees_another_order_and_not_what_is_optional() -> None:
     assert outcome(own) == "passed"
     assert outcome(own, replace(own, recordings={**own.recordings, 1: turned})) == "failed"
     # The schema of the calculator requires nothing.
-    whole = asked("anthropic", BOTH, stream=False)
-    assert b"17*23" in whole.recordings[1].data
-    loose = Recording(1, [RecordedChunk(0, whole.recordings[1].data.replace(b"17*23", b"99*99"))])
-    assert outcome(whole, replace(whole, recordings={**whole.recordings, 1: loose})) == "passed"
+    bundle = make_bundle("anthropic", BOTH, stream=False)
+    assert b"17*23" in bundle.recordings[1].data
+    loose = Recording(1, [RecordedChunk(0, bundle.recordings[1].data.replace(b"17*23", b"99*99"))])
+    assert outcome(bundle, replace(bundle, recordings={**bundle.recordings, 1: loose})) == "passed"
 
 
 def test_pytest_alone_runs_the_file(tmp_path: Path) -> None:
-    export_file = write(asked("openai_chat", BOTH))
+    export_file = write(make_bundle("openai_chat", BOTH))
     assert export_file.file_name == "test_a_title.py"
     (tmp_path / export_file.file_name).write_bytes(export_file.data)
     words = [sys.executable, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
@@ -109,27 +109,27 @@ def test_pytest_alone_runs_the_file(tmp_path: Path) -> None:
 
 
 def test_a_session_of_nothing_says_so() -> None:
-    export_file = write(Kind("gemini").kept())
+    export_file = write(Kind("gemini").bundle())
     assert export_file.notes == (NOTHING,)
-    assert outcome(Kind("gemini").kept()) == "passed"
+    assert outcome(Kind("gemini").bundle()) == "passed"
 
 
 @pytest.mark.parametrize("text", NO_OBJECTS)
 def test_arguments_that_are_no_object_are_compared_by_their_text(text: str) -> None:
-    own = asked("openai_chat", "What is the weather in Paris?", stream=False)
+    own = make_bundle("openai_chat", "What is the weather in Paris?", stream=False)
 
-    def answered(arguments: str) -> SessionBundle:
+    def with_arguments(arguments: str) -> SessionBundle:
         body = json.loads(own.recordings[1].data)
         body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = arguments
         recording = Recording(1, [RecordedChunk(0, json.dumps(body).encode())])
         return replace(own, recordings={**own.recordings, 1: recording})
 
-    assert outcome(answered(text)) == "passed"
-    assert outcome(answered(text), answered(text + " ")) == "failed"
+    assert outcome(with_arguments(text)) == "passed"
+    assert outcome(with_arguments(text), with_arguments(text + " ")) == "failed"
 
 
 def test_an_answer_that_the_test_cannot_read_is_left_out() -> None:
-    own = asked("openai_chat", "What is the weather in Paris?")
+    own = make_bundle("openai_chat", "What is the weather in Paris?")
     odd = Recording(1, [RecordedChunk(0, b'{"choices": [{"message": {"tool_calls": [5]}}]}')])
     session_bundle = replace(own, recordings={**own.recordings, 1: odd})
     assert write(session_bundle).notes == ("Turn 1 was left out: the test cannot read its answer.",)

@@ -95,7 +95,7 @@ def test_a_choice_of_a_tool_without_a_schema_is_left_out_with_the_reason(
     assert any(why in sentence for sentence in notes), notes
 
 
-def one(text: str) -> ImportedRequest:
+def read_request(text: str) -> ImportedRequest:
     requests = read_requests(text)
     assert requests.problem == ""
     (request,) = requests.requests
@@ -103,7 +103,7 @@ def one(text: str) -> ImportedRequest:
 
 
 def test_a_chat_body_is_taken_whole() -> None:
-    request = one(json.dumps(CHAT))
+    request = read_request(json.dumps(CHAT))
     assert request.protocol == "openai_chat"
     setup = request.setup
     assert (setup.model, setup.system, setup.extra) == ("m", "Be brief.", {"seed": 7})
@@ -115,7 +115,7 @@ def test_a_chat_body_is_taken_whole() -> None:
 
 
 def test_a_claude_body_keeps_what_has_no_word_of_ours() -> None:
-    request = one(json.dumps(CLAUDE))
+    request = read_request(json.dumps(CLAUDE))
     assert request.protocol == "anthropic"
     assert request.setup.extra["system"] == CLAUDE["system"]
     session = session_from_request(request, Profile("a", "anthropic", "https://x"), "s", 5)
@@ -135,11 +135,11 @@ def test_results_for_ollama_go_by_id_or_name_and_empty_prompts_stay_out() -> Non
     ]
     prompts = [{"role": "user", "content": text} for text in ("", "Look")]
     messages = [*prompts, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
-    request = one(json.dumps({"model": "m", "options": {}, "messages": messages}))
+    request = read_request(json.dumps({"model": "m", "options": {}, "messages": messages}))
     session = session_from_request(request, OPENAI, "s", 1).session
     assert [item.text for item in session.items if isinstance(item, Prompt)] == ["Look"]
-    given = [call.result.text for call in session.turns[0].calls if call.result]
-    assert given == ["made up", "b"]
+    result_texts = [call.result.text for call in session.turns[0].calls if call.result]
+    assert result_texts == ["made up", "b"]
 
 
 def test_keys_are_left_out_by_name_and_addresses_lose_theirs() -> None:
@@ -177,7 +177,7 @@ def test_the_address_says_protocol_base_and_model(
 ) -> None:
     member = {"gemini": "contents", "openai_responses": "input"}.get(protocol, "messages")
     answer = {"role": "user", "content": "Look", "parts": [{"text": "Look"}]}
-    request = one(f"curl {url} -d '{json.dumps({member: [answer]})}'")
+    request = read_request(f"curl {url} -d '{json.dumps({member: [answer]})}'")
     assert (request.protocol, request.base_url, request.setup.model) == (protocol, base_url, model)
     assert request.base_url + request.path == url.partition("?")[0]
     assert not model or request.setup.stream
@@ -203,7 +203,7 @@ def test_an_archive_gives_its_longest_request_with_the_bytes_that_came() -> None
 def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
     lines = "\n".join([json.dumps(CHAT)] * 3)
     assert "Only the first of 3 lines" in read_requests(lines).notes[0]
-    assert len(one(json.dumps(CHAT["messages"])).items) == 3
+    assert len(read_request(json.dumps(CHAT["messages"])).items) == 3
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_odd_blocks_are_taken_along() -> None:
     body["messages"][1]["content"].append({"type": {}, "text": "Hm."})
     body["messages"][2]["content"][0]["content"] = [{"odd": 1}, {"type": "image", "source": data}]
     claude = Profile("claude", "anthropic", "https://api.anthropic.com")
-    session = session_from_request(one(json.dumps(body)), claude, "s1", 0).session
+    session = session_from_request(read_request(json.dumps(body)), claude, "s1", 0).session
     sent = json.loads(CODECS["anthropic"].encode(model_request(session, ToolChoice())).body)
     assert sent["messages"][2]["content"][0]["content"].startswith("The tool failed")
 

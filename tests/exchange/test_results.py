@@ -17,14 +17,14 @@ PIXEL = (
 )
 
 
-def told(result: ToolResult) -> dict[str, Any]:
-    shown = wire_results(Tool("add"), '{"a": 1}', result)
-    assert [on_wire.protocol for on_wire in shown] == list(CODECS)
-    return {on_wire.protocol: json.loads(on_wire.text) for on_wire in shown}
+def results_by_protocol(result: ToolResult) -> dict[str, Any]:
+    wire_texts = wire_results(Tool("add"), '{"a": 1}', result)
+    assert [on_wire.protocol for on_wire in wire_texts] == list(CODECS)
+    return {on_wire.protocol: json.loads(on_wire.text) for on_wire in wire_texts}
 
 
 def test_each_protocol_has_its_own_words() -> None:
-    by = told(text_result("42"))
+    by = results_by_protocol(text_result("42"))
     assert by["anthropic"]["role"] == "user"
     assert by["anthropic"]["content"][0]["type"] == "tool_result"
     assert by["anthropic"]["content"][0]["tool_use_id"] == "call_1"
@@ -37,7 +37,7 @@ def test_each_protocol_has_its_own_words() -> None:
 
 
 def test_an_error_is_told_by_a_word_or_by_its_text() -> None:
-    by = told(text_result("no such city", is_error=True, kind="failed"))
+    by = results_by_protocol(text_result("no such city", is_error=True, kind="failed"))
     assert by["anthropic"]["content"][0]["is_error"] is True
     assert by["openai_chat"]["content"] == "Error: no such city"
     notes = {

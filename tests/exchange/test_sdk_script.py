@@ -20,11 +20,11 @@ from tests.exchange.conftest import Heard
 from tests.tables import rest_slow
 
 
-def play(text: str, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> str:
+def play(text: str, recording_server: Heard, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a file as `python file.py` does; what it printed."""
     monkeypatch.setenv("PLAYGROUND_TOKEN", "key-of-mine")
-    heard.seen.clear()
-    code = compile(text.replace("http://127.0.0.1:8765", heard.url), "file.py", "exec")
+    recording_server.requests.clear()
+    code = compile(text.replace("http://127.0.0.1:8765", recording_server.url), "file.py", "exec")
     printed = io.StringIO()
     names: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.redirect_stdout(printed):
@@ -37,40 +37,40 @@ def play(text: str, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> str:
     return printed.getvalue()
 
 
-def same(body: Any) -> Any:
+def normalize_body(body: Any) -> Any:
     """`body` without what Google's package does by itself: it spells one name otherwise, which the
     API takes for the same, and sends an empty group of settings."""
     text = json.dumps(body).replace('"parameters_json_schema"', '"parametersJsonSchema"')
-    matches = json.loads(text)
-    if matches.get("generationConfig") == {}:
-        del matches["generationConfig"]
-    return matches
+    data = json.loads(text)
+    if data.get("generationConfig") == {}:
+        del data["generationConfig"]
+    return data
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", rest_slow([True, False]))
 @pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS, 2))
 def test_each_file_runs_and_asks_the_same(
-    protocol: str, stream: bool, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    protocol: str, stream: bool, recording_server: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = weather(protocol, stream=stream)
-    printed = play(write(kind.kept()).data.decode(), heard, monkeypatch)
+    printed = play(write(kind.bundle()).data.decode(), recording_server, monkeypatch)
     assert "get_weather(" in printed
     assert "11" in printed
-    bodies = heard.bodies()
+    bodies = recording_server.bodies()
     assert len(bodies) == 2
-    assert same(bodies[0]) == kind.bodies[0]
+    assert normalize_body(bodies[0]) == kind.bodies[0]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_request_with_a_history_is_the_same_body(
-    protocol: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    protocol: str, recording_server: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = weather(protocol, params={"temperature": 1, "max_tokens": 900, "thinking": True})
     last = kind.session.turns[-1]
     text, _ = source(request_of_turn(last), {}, 'A title\n"""\nimport os\\')
-    play(text, heard, monkeypatch)
-    assert same(heard.bodies()[0]) == kind.bodies[-1]
+    play(text, recording_server, monkeypatch)
+    assert normalize_body(recording_server.bodies()[0]) == kind.bodies[-1]
 
 
 def names(call: Any) -> set[str]:
@@ -108,5 +108,5 @@ def test_what_has_no_form_says_so() -> None:
         text, notes = source(odd, {})
         assert "curl" in notes[0]
         ast.parse(text)
-    empty = Kind("anthropic").kept()
+    empty = Kind("anthropic").bundle()
     assert write(empty).notes == ("Nothing was sent yet.",)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from playground.exchange.parsers import (
-    Unreadable,
+    UnreadableText,
     json_lines,
     json_value,
     toml_value,
@@ -78,7 +78,7 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
     ],
 )
 def test_yaml_that_is_not_read(text: str, message: str) -> None:
-    with pytest.raises(Unreadable, match=re.escape(message)):
+    with pytest.raises(UnreadableText, match=re.escape(message)):
         yaml_value(text)
 
 
@@ -86,7 +86,7 @@ def test_toml() -> None:
     assert toml_value('[a.b]\nc = "${X}" # d\n') == {"a": {"b": {"c": "${X}"}}}
     dots = "[a]\nurl = '" + "." * 100 + "'\n"
     assert toml_value(dots)["a"]["url"] == "." * 100
-    with pytest.raises(Unreadable, match="TOML"):
+    with pytest.raises(UnreadableText, match="TOML"):
         toml_value("a = ")
 
 
@@ -99,14 +99,14 @@ def test_toml() -> None:
     ],
 )
 def test_comments_and_last_commas(text: str, value: Any) -> None:
-    matches, note = json_value(text)
-    assert matches == value
+    parsed_value, note = json_value(text)
+    assert parsed_value == value
     assert bool(note) == (text != without_comments(text))
     assert len(without_comments(text)) == len(text)
 
 
 def test_an_error_is_told_where_it_stands_in_the_text_that_was_typed() -> None:
-    with pytest.raises(Unreadable, match="Line 3, column 1"):
+    with pytest.raises(UnreadableText, match="Line 3, column 1"):
         json_value('{"a": 1,\n"b": 2\n"c": 3}')
 
 
@@ -114,4 +114,4 @@ def test_json_lines() -> None:
     (row, bad) = json_lines('{"a": 1}\n\n{"a": }\n')
     assert row == (1, {"a": 1})
     assert bad[0] == 3
-    assert isinstance(bad[1], Unreadable)
+    assert isinstance(bad[1], UnreadableText)

@@ -36,7 +36,7 @@ CASE = {
 }
 
 
-def found(entry: Any, file: str = "") -> ImportedTool:
+def read_tool(entry: Any, file: str = "") -> ImportedTool:
     (item,) = read_tools(entry, file)
     assert isinstance(item, ImportedTool)
     return item
@@ -63,7 +63,7 @@ def found(entry: Any, file: str = "") -> ImportedTool:
     ],
 )
 def test_told_apart(entry: dict[str, Any], kind: str, protocol: str) -> None:
-    imported_tool = found(entry)
+    imported_tool = read_tool(entry)
     assert (
         imported_tool.kind,
         imported_tool.protocol,
@@ -101,7 +101,7 @@ def test_told_apart(entry: dict[str, Any], kind: str, protocol: str) -> None:
     ],
 )  # fmt: skip
 def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
-    tool = found(entry).tool
+    tool = read_tool(entry).tool
     assert tool is not None
     assert {name: getattr(tool, name) for name in has} == has
 
@@ -129,16 +129,16 @@ def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
     ],
 )
 def test_what_is_understood_and_cannot_be_taken(entry: Any, message: str) -> None:
-    imported_tool = found(entry)
+    imported_tool = read_tool(entry)
     assert imported_tool.tool is None
     assert message in imported_tool.problem
 
 
 def test_a_schema_without_a_title_is_called_as_its_file() -> None:
-    imported_tool = found(SCHEMA, "get weather.schema.json")
+    imported_tool = read_tool(SCHEMA, "get weather.schema.json")
     assert imported_tool.name == "get_weather"
     assert "no title" in imported_tool.notes[0]
-    assert found(SCHEMA).name == "tool"
+    assert read_tool(SCHEMA).name == "tool"
 
 
 def test_the_paths_of_a_python_tool_count_from_a_file_whose_place_is_known() -> None:
@@ -154,7 +154,7 @@ def test_the_paths_of_a_python_tool_count_from_a_file_whose_place_is_known() -> 
 
 def test_a_body_of_a_request_is_its_tools_and_its_servers() -> None:
     body = {"model": "m", "name": "x", "tools": [{"name": "f", "input_schema": SCHEMA}]}
-    assert found(body).name == "f"
+    assert read_tool(body).name == "f"
     both = {**body, "mcpServers": {"s": {"command": "x"}}}
     imported_tools = import_tools(json.dumps(both))
     assert (
@@ -168,23 +168,25 @@ def test_a_body_of_a_request_is_its_tools_and_its_servers() -> None:
 
 @pytest.mark.parametrize("word", ["functionDeclarations", "function_declarations"])
 def test_tools_of_gemini_need_no_list_around_them(word: str) -> None:
-    imported_tool = found({"tools": {word: [{"name": "f", "parameters": SCHEMA}]}})
+    imported_tool = read_tool({"tools": {word: [{"name": "f", "parameters": SCHEMA}]}})
     assert (imported_tool.kind, imported_tool.name, imported_tool.problem) == ("Gemini", "f", "")
     # What a server can do is no tool.
-    assert "not a known form" in found({"tools": {"listChanged": True}}).problem
+    assert "not a known form" in read_tool({"tools": {"listChanged": True}}).problem
 
 
 def test_a_title_of_the_arguments_is_left_out_of_a_tool_of_langchain_with_a_note() -> None:
     schema = {**SCHEMA, "title": "f", "description": "D."}
-    same = found({"name": "f", "description": "D.", "args_schema": schema})
-    other = found({"name": "f", "description": "D.", "args_schema": {**schema, "title": "FArgs"}})
+    same = read_tool({"name": "f", "description": "D.", "args_schema": schema})
+    other = read_tool(
+        {"name": "f", "description": "D.", "args_schema": {**schema, "title": "FArgs"}}
+    )
     assert [
         any("title" in note for note in imported_tool.notes) for imported_tool in (same, other)
     ] == [False, True]
 
 
 def test_a_case_of_a_benchmark_brings_its_functions_in_json_schema() -> None:
-    imported_tool = found(CASE)
+    imported_tool = read_tool(CASE)
     assert imported_tool.tool is not None, imported_tool.problem
     assert (imported_tool.name, imported_tool.kind) == ("geo.find", "BFCL")
     assert imported_tool.tool.parameters == {

@@ -78,7 +78,7 @@ STYLED = {
 }
 
 
-def said(tool: Tool) -> tuple[Any, ...]:
+def tool_content(tool: Tool) -> tuple[Any, ...]:
     """What every form says of a tool."""
     parameters = {key: item for key, item in tool.parameters.items() if key != "title"}
     return tool.name, tool.description, parameters
@@ -91,7 +91,7 @@ def test_each_form_reads_back(name: str, tools: tuple[Tool, ...]) -> None:
     imported_tools = import_tools(written.text, written.file_name)
     assert [tool.problem for tool in imported_tools.tools] == ["" for _ in tools], imported_tools
     back = [tool.tool for tool in imported_tools.tools]
-    assert [said(tool) for tool in back if tool] == [said(tool) for tool in tools]
+    assert [tool_content(tool) for tool in back if tool] == [tool_content(tool) for tool in tools]
 
 
 @pytest.mark.parametrize("name", ["json_schema", "langchain"])

@@ -228,7 +228,7 @@ print(json.dumps([results, happened]))
 """
 
 
-def told(imported_tools: ImportedTools) -> list[tuple[str, str, str]]:
+def tool_outcomes(imported_tools: ImportedTools) -> list[tuple[str, str, str]]:
     return [
         (tool.name, tool.kind, tool.tool.answered_by if tool.tool else tool.problem)
         for tool in imported_tools.tools
@@ -240,13 +240,13 @@ def test_each_format_is_told_by_its_shape(name: str) -> None:
     text, expected = FORMATS[name]
     imported_tools = import_tools(text)
     assert imported_tools.problem == ""
-    matches = told(imported_tools)
-    assert [row[:2] for row in matches] == [item[:2] for item in expected]
-    for (_, _, who), (_, _, wanted) in zip(matches, expected, strict=True):
+    outcomes = tool_outcomes(imported_tools)
+    assert [row[:2] for row in outcomes] == [item[:2] for item in expected]
+    for (_, _, who), (_, _, wanted) in zip(outcomes, expected, strict=True):
         assert wanted in who
     # The same by a name that says otherwise: only the shape counts.
-    assert told(import_tools(text, "notes.txt")) == matches
-    assert told(import_tools("\ufeff" + text)) == matches
+    assert tool_outcomes(import_tools(text, "notes.txt")) == outcomes
+    assert tool_outcomes(import_tools("\ufeff" + text)) == outcomes
 
 
 def test_the_door_says_what_was_made_up() -> None:
@@ -254,24 +254,24 @@ def test_the_door_says_what_was_made_up() -> None:
     assert imported_tool.tool is not None
     assert imported_tool.tool.config["result"].keys() == {"text"}  # sampled from its output schema
     assert any("simulated" in note for note in imported_tool.notes)
-    matches = import_tools(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
-    assert matches.tool is not None
-    assert matches.tool.extra == {"anthropic": {"cache_control": {"type": "ephemeral"}}}
-    assert matches.notes[0] == "Left out: owner."
+    first_tool = import_tools(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
+    assert first_tool.tool is not None
+    assert first_tool.tool.extra == {"anthropic": {"cache_control": {"type": "ephemeral"}}}
+    assert first_tool.notes[0] == "Left out: owner."
 
 
 def test_comments_are_left_out_and_it_is_said() -> None:
     text = '{ // a tool\n "name": "f", /* of "Claude" */ "input_schema": {"type": "object",}, }'
     imported_tools = import_tools(text)
-    assert told(imported_tools) == [("f", "Anthropic", "mock")]
+    assert tool_outcomes(imported_tools) == [("f", "Anthropic", "mock")]
     assert imported_tools.notes == ("Comments and trailing commas were removed.",)
     assert import_tools('{"name": "//", "x": "a,}",}').problem == ""
 
 
 @pytest.mark.parametrize("comment", ["// hi\n", "/* {not\n yet */", "\n // a\n\n/* b */ "])
 def test_comments_may_stand_first(comment: str) -> None:
-    assert told(import_tools(comment + ANTHROPIC)) == [("get_w", "Anthropic", "mock")]
-    assert told(import_tools(comment + f"[{OWN}]")) == [("ask", "our own form", "person")]
+    assert tool_outcomes(import_tools(comment + ANTHROPIC)) == [("get_w", "Anthropic", "mock")]
+    assert tool_outcomes(import_tools(comment + f"[{OWN}]")) == [("ask", "our own form", "person")]
 
 
 @pytest.mark.parametrize(
@@ -413,11 +413,11 @@ def test_a_large_text_that_is_no_json_is_parsed_once(
     """Lines are looked for only where a line break ends a value."""
     parsed: list[int] = []
 
-    def counted(text: str, *most: int) -> Any:
+    def count_parses(text: str, *most: int) -> Any:
         parsed.append(len(text))
         return parse(text, *most)
 
-    monkeypatch.setattr("playground.exchange.parsers.parse", counted)
+    monkeypatch.setattr("playground.exchange.parsers.parse", count_parses)
     assert "not valid JSON" in import_tools(text).problem
     assert parsed == [len(text)]
 

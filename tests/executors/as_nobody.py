@@ -50,11 +50,13 @@ def main() -> None:
         idempotency_key="k",
     )
 
-    def told(text: str) -> None:
+    def print_progress(text: str) -> None:
         print("told " + text, flush=True)
 
     long = call.timeout_s >= TAKEN_S
-    report = over_once(call, "ready", told) if long else lambda text, *_: told(text)
+    report = (
+        over_once(call, "ready", print_progress) if long else lambda text, *_: print_progress(text)
+    )
     result = asyncio.run(run(runs, call, report))
     print(json.dumps([result.text, result.kind]), flush=True)
 

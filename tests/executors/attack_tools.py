@@ -101,7 +101,7 @@ def guard_killer(report: Callable[..., None]) -> Any:
             time.sleep(600)
         os._exit(0)
     report("ready")
-    for pid in (os.getppid(), 1, *seen()):
+    for pid in (os.getppid(), 1, *process_ids()):
         try:
             if pid != os.getpid() and (pid == os.getppid() or mine(pid)):
                 os.kill(pid, signal.SIGKILL)
@@ -110,7 +110,7 @@ def guard_killer(report: Callable[..., None]) -> Any:
     time.sleep(600)
 
 
-def seen() -> list[int]:
+def process_ids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
@@ -122,7 +122,7 @@ def mine(pid: int) -> bool:
 def neighbours() -> Any:
     """What the environments of all processes hold that may be read."""
     results = []
-    for pid in seen():
+    for pid in process_ids():
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 results.append(file.read().decode("utf-8", "replace"))

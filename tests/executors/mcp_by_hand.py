@@ -92,34 +92,34 @@ def fine(name: str, about: str, properties: dict[str, Any]) -> dict[str, Any]:
 
 def behave(message: dict[str, Any]) -> None:
     """A call of the server that behaves."""
-    name, given = message["params"]["name"], message["params"].get("arguments") or {}
+    name, arguments = message["params"]["name"], message["params"].get("arguments") or {}
     CALLED.append(name)
     match name:
         case "add":
-            told(message, str(given["a"] + given["b"]))
+            answer_text(message, str(arguments["a"] + arguments["b"]))
         case "say":
-            told(message, given["text"])
+            answer_text(message, arguments["text"])
         case "tell":
-            told(message, f"{given['city']} by mcp")
+            answer_text(message, f"{arguments['city']} by mcp")
         case "much":
-            told(message, given["city"] * 2_500)
+            answer_text(message, arguments["city"] * 2_500)
         case "hold":
             token = message["params"]["_meta"]["progressToken"]
             progress = {"progressToken": token, "progress": 0, "total": 1, "message": "held"}
             say({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
         case "die":
-            note(given["file"], "ran")
+            note(arguments["file"], "ran")
             os._exit(3)
         case "child":
             left = subprocess.Popen(["sleep", "600"], start_new_session=True)
-            note(given["file"], str(left.pid))
-            told(message, "left")
+            note(arguments["file"], str(left.pid))
+            answer_text(message, "left")
         case "deaf":
-            note(given["file"], "deaf")
+            note(arguments["file"], "deaf")
             time.sleep(600)
         case "change":
             say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-            told(message, "changed")
+            answer_text(message, "changed")
         case _:
             error = {"code": -32602, "message": f"Unknown tool: {name}"}
             say({"jsonrpc": "2.0", "id": message["id"], "error": error})
@@ -156,12 +156,12 @@ def misbehave(word: str, message: dict[str, Any]) -> None:
             answer(message, {"resultType": "input_required", "inputRequests": wanted})
         case _:
             print("a print between messages", flush=True)
-            told(message, "fine")
+            answer_text(message, "fine")
             if word == "turncoat":
                 say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 
 
-def told(message: dict[str, Any], text: str) -> None:
+def answer_text(message: dict[str, Any], text: str) -> None:
     answer(message, {"content": [{"type": "text", "text": text}]})
 
 

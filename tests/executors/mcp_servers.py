@@ -29,7 +29,7 @@ async def lines(file: Path, most: int) -> list[str]:
     return file.read_text().splitlines()
 
 
-async def ended(pid: int) -> None:
+async def wait_for_exit(pid: int) -> None:
     """Returns when the process is no more; TimeoutError where it stays."""
     await wait_until(lambda: not alive(pid))
 
@@ -44,7 +44,7 @@ def alive(pid: int) -> bool:
 
 
 @asynccontextmanager
-async def served(*, json_response: bool = False) -> AsyncIterator[str]:
+async def serve_http(*, json_response: bool = False) -> AsyncIterator[str]:
     """The URL of the SDK's server over HTTP on loopback."""
     from tests.executors.mcp_by_sdk import fine  # a second's work, for who comes here alone
 

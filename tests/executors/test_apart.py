@@ -60,8 +60,8 @@ def runs(interpreter: str) -> bool:
 
 @cache
 def interpreter() -> str:
-    matches = [sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")]
-    usable = [text for text in matches if text and runs(text)]
+    paths = [sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")]
+    usable = [text for text in paths if text and runs(text)]
     if not usable:
         pytest.skip("no Python here that somebody without privileges can start")
     return usable[0]
@@ -108,11 +108,11 @@ def test_it_cannot_kill_its_guard(folder: Path) -> None:
     assert alive(folder) == []
 
 
-@pytest.mark.parametrize("shown", rest_slow(["hidden", "open"]))
-def test_no_environment_of_others_is_seen(folder: Path, shown: str) -> None:
-    if shown == "open" and not offered_to_nobody():
+@pytest.mark.parametrize("visibility", rest_slow(["hidden", "open"]))
+def test_no_environment_of_others_is_seen(folder: Path, visibility: str) -> None:
+    if visibility == "open" and not offered_to_nobody():
         pytest.skip("no namespaces here: only what hides itself is not seen")
-    text, kind, _ = run(folder, "neighbours", 20.0, shown)
+    text, kind, _ = run(folder, "neighbours", 20.0, visibility)
     assert kind == ""
     assert "PATH=" in text  # its own
     assert "canary" not in text

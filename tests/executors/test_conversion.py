@@ -38,7 +38,12 @@ import pydantic
 import pytest
 
 from playground.executors.python import conversion
-from playground.executors.python.conversion import TooMuch, Wrong, arguments_for, data_of
+from playground.executors.python.conversion import (
+    ConversionError,
+    TooManyItems,
+    arguments_for,
+    data_of,
+)
 
 
 class Colour(enum.Enum):
@@ -214,22 +219,22 @@ def function_of(hint: Any) -> Callable[..., Any]:
     return function
 
 
-def got(hint: Any, value: Any) -> Any:
+def convert(hint: Any, value: Any) -> Any:
     return arguments_for(function_of(hint), {"given": value}, {})["given"]
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("hint", "value", "wanted"), FITS)
 def test_a_function_gets_what_its_hints_say(hint: Any, value: Any, wanted: Any) -> None:
-    result = got(hint, value)
+    result = convert(hint, value)
     assert (result, type(result)) == (wanted, type(wanted))
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("hint", "value", "message"), REFUSED)
 def test_what_does_not_fit_is_refused_with_its_place(hint: Any, value: Any, message: str) -> None:
-    with pytest.raises(Wrong) as caught:
-        got(hint, value)
+    with pytest.raises(ConversionError) as caught:
+        convert(hint, value)
     assert str(caught.value).startswith("given")
     assert message in str(caught.value)
 
@@ -301,7 +306,7 @@ def test_a_result_is_json_by_what_it_is(value: Any, wanted: Any) -> None:
 
 def test_a_result_without_end_is_too_much() -> None:
     for endless in (itertools.count(), {"a": itertools.repeat("x")}):
-        with pytest.raises(TooMuch):
+        with pytest.raises(TooManyItems):
             data_of(endless, 1000)
 
 
@@ -341,9 +346,9 @@ def foreign(given: Foreign) -> None: ...
 
 
 def test_a_call_is_as_the_function_is_written() -> None:
-    def told(*_: Any) -> None: ...
+    def record_call(*_: Any) -> None: ...
 
-    given: list[tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    cases: list[tuple[Any, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         (names_only, {"day": "2026-05-04"}, {}, {"day": DAY}),
         (
             with_more,
@@ -355,7 +360,12 @@ def test_a_call_is_as_the_function_is_written() -> None:
         (with_field, {"count": 1}, {}, {"count": 1}),
         (implicit, {"unit": None}, {}, {"unit": None}),
         (unreadable, {"day": "2026-05-04", "other": {"a": 1}}, {}, {"day": DAY, "other": {"a": 1}}),
-        (reporting, {"day": "2026-05-04"}, {"report": told}, {"day": DAY, "report": told}),
+        (
+            reporting,
+            {"day": "2026-05-04"},
+            {"report": record_call},
+            {"day": DAY, "report": record_call},
+        ),
         (
             functools.partial(names_only, colour=Colour.BLUE),
             {"day": "2026-05-04"},
@@ -365,14 +375,14 @@ def test_a_call_is_as_the_function_is_written() -> None:
         (Point, {"x": 1.0}, {}, {"x": 1}),
         (foreign, {"given": {"a": 1}}, {}, {"given": {"a": 1}}),
     ]
-    for function, arguments, ours, wanted in given:
+    for function, arguments, ours, wanted in cases:
         assert arguments_for(function, arguments, ours) == wanted
     assert arguments_for(agents, {"day": "2026-05-04"}, {})["ctx"].context is None
 
 
 def test_a_member_is_found_by_its_name_or_its_alias() -> None:
     for name in ("zipCode", "zip_code"):
-        assert got(Named, {name: "1"}).zip_code == "1"
+        assert convert(Named, {name: "1"}).zip_code == "1"
 
 
 def test_a_model_of_the_arguments_gives_its_defaults() -> None:
@@ -385,7 +395,7 @@ def test_a_model_of_the_arguments_gives_its_defaults() -> None:
 def test_every_fault_is_told_at_once() -> None:
     def book(trip: Trip, colour: Colour) -> None: ...
 
-    with pytest.raises(Wrong) as caught:
+    with pytest.raises(ConversionError) as caught:
         arguments_for(book, {"trip": {"city": 1, "seats": 0}, "colour": "x"}, {})
     message = str(caught.value)
     for place in ("trip.city", "trip.day", "trip.seats", "colour"):
@@ -418,7 +428,7 @@ async def test_a_function_of_an_mcp_server_has_a_context(capfd: pytest.CaptureFi
 def test_what_a_framework_would_fill_in_is_named() -> None:
     def search(ctx: RunContext, city: str) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
-    with pytest.raises(Wrong, match=r"'ctx' .*framework fills in"):
+    with pytest.raises(ConversionError, match=r"'ctx' .*framework fills in"):
         arguments_for(search, {"city": "Oslo"}, {})
 
 

@@ -14,7 +14,7 @@ from playground.executors import run_with_limits
 from playground.executors.example_tools import calculator, get_weather
 from playground.executors.examples import EXAMPLES
 from playground.executors.executor import Invocation
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from playground.schema.validate import check_call, check_tool
 
 BY_NAME = {tool.name: tool for tool in EXAMPLES}
@@ -43,7 +43,7 @@ def test_definition(tool: Tool) -> None:
     assert len(tool.description) > 80
     for schema in tool.parameters["properties"].values():
         assert schema["description"]
-    assert check_call(tool, tool.name, json.dumps(satisfying(tool.parameters))) == ()
+    assert check_call(tool, tool.name, json.dumps(sample_value(tool.parameters))) == ()
 
 
 @pytest.mark.anyio

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from playground.core.tools import Tool, ToolResult, text_result
-from playground.executors.executor import CallCheck, Deadline, Invocation, Report
+from playground.executors.executor import CallCheck, Deadline, Invocation, ReportProgress
 from playground.executors.run_with_limits import Executors
 
 pytestmark = pytest.mark.anyio
@@ -34,15 +34,15 @@ class Does:
     def __init__(self, work: Callable[[Invocation], Awaitable[None]]) -> None:
         self._work = work
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         await self._work(invocation)
         return text_result("done")
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         return CallCheck()
 
 
-async def ran(work: Callable[[Invocation], Awaitable[None]]) -> ToolResult:
+async def run_work(work: Callable[[Invocation], Awaitable[None]]) -> ToolResult:
     with anyio.fail_after(20):
         call = replace(CALL, deadline=Deadline())
         return await Executors({"mock": Does(work)}).run(call, lambda *_: None)
@@ -60,30 +60,30 @@ async def test_a_limit_that_is_put_off_lets_the_call_end() -> None:
         assert call.deadline.extend(60)
         await past(0.04)
 
-    assert (await ran(work)).text == "done"
+    assert (await run_work(work)).text == "done"
 
 
 async def test_limits_inside_follow_too_and_those_that_come_later() -> None:
     async def work(call: Invocation) -> None:
-        async with call.deadline.within(0.01):
+        async with call.deadline.time_limit(0.01):
             assert call.deadline.extend(60)
             await past(0.03)
-        async with call.deadline.within(0.01) as later:
+        async with call.deadline.time_limit(0.01) as later:
             await past(0.03)
         assert not later.expired()
 
-    assert (await ran(work)).text == "done"
+    assert (await run_work(work)).text == "done"
 
 
 async def test_after_the_limit_the_result_says_which_it_was() -> None:
-    async def plain(call: Invocation) -> None:
+    async def wait_forever(call: Invocation) -> None:
         await anyio.sleep_forever()
 
     async def extended(call: Invocation) -> None:
         call.deadline.extend(0.03)
         await anyio.sleep_forever()
 
-    result = await ran(plain)
+    result = await run_work(wait_forever)
     assert (result.kind, result.text) == (
         "timeout",
         "The tool was stopped after 0.02 s, its limit.",
@@ -92,7 +92,7 @@ async def test_after_the_limit_the_result_says_which_it_was() -> None:
         "The tool was stopped after 0.05 s: its limit of 0.02 s and the 0.03 s that it was given"
         " more."
     )
-    assert (await ran(extended)).text == message
+    assert (await run_work(extended)).text == message
 
 
 async def test_a_limit_that_was_reached_is_not_put_off() -> None:
@@ -104,7 +104,7 @@ async def test_a_limit_that_was_reached_is_not_put_off() -> None:
         finally:
             late.append(call.deadline.extend(60))
 
-    assert (await ran(work)).kind == "timeout"
+    assert (await run_work(work)).kind == "timeout"
     assert late == [False]
 
 
@@ -113,4 +113,4 @@ async def test_the_error_of_a_tool_that_knows_time_outs_is_its_own() -> None:
         call.deadline.extend(60)
         raise TimeoutError("mine")
 
-    assert "TimeoutError: mine" in (await ran(work)).text
+    assert "TimeoutError: mine" in (await run_work(work)).text

@@ -10,8 +10,8 @@ from playground.core.arguments import ABSENT
 from playground.executors.executor import (
     as_json,
     as_text,
+    fill_present,
     fill_template,
-    filled_or_absent,
     parse_arguments,
 )
 
@@ -30,11 +30,11 @@ ARGUMENTS = parse_arguments('{"n": 1.50, "city": "Oslo", "none": null, "all": {"
     ],
 )
 def test_left_out(template: Any, text: str) -> None:
-    assert as_text(filled_or_absent(template, ARGUMENTS)) == text
+    assert as_text(fill_present(template, ARGUMENTS)) == text
 
 
 def test_absent() -> None:
-    assert filled_or_absent("{{ args.gone }}", ARGUMENTS) is ABSENT
+    assert fill_present("{{ args.gone }}", ARGUMENTS) is ABSENT
     assert as_text(ABSENT) == ""
     assert fill_template("{{ args.gone }}", ARGUMENTS) == "{{ args.gone }}"
 

@@ -31,8 +31,8 @@ def parts_of(fields: list[dict[str, Any]], arguments: Any) -> list[tuple[Any, ..
     """(name, file name, media type, data) of each part, by the standard library's parser."""
     body, kind = body_of("multipart", fields, arguments)
     assert kind.startswith("multipart/form-data; boundary=")
-    whole = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
-    parts = whole.get_payload()
+    message = message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body)
+    parts = message.get_payload()
     assert isinstance(parts, list)
     return [
         (

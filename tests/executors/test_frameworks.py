@@ -229,7 +229,7 @@ REAL: dict[str, str] = {
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[runner.File]:
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[runner.LoadedFile]:
     """The file as the child has it, in this process."""
     (tmp_path / "tools.py").write_text(TOOLS)
     monkeypatch.setattr(runner, "conversion", conversion)
@@ -237,18 +237,18 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[runner.Fil
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setattr(sys, "meta_path", sys.meta_path[:])
     monkeypatch.setitem(sys.modules, "pydantic", None)
-    yield runner.File(str(tmp_path / "tools.py"))
+    yield runner.LoadedFile(str(tmp_path / "tools.py"))
     sys.modules.pop("tool_file", None)
 
 
 @pytest.mark.parametrize(("name", "result"), RUN)
-def test_a_decorated_function_runs(name: str, result: str, file: runner.File) -> None:
+def test_a_decorated_function_runs(name: str, result: str, file: runner.LoadedFile) -> None:
     job = {**JOB, "function": name}
     answer = runner.result_of(job, {"day": "2026-05-04"}, file)
     assert (answer["result"], answer["is_error"]) == (result, False)
 
 
-def test_what_is_no_function_is_said(file: runner.File) -> None:
+def test_what_is_no_function_is_said(file: runner.LoadedFile) -> None:
     job = {**JOB, "function": "settings"}
     with pytest.raises(runner.CallFailure, match=r"settings of .* is a dict, not a function"):
         runner.result_of(job, {}, file)
@@ -256,15 +256,15 @@ def test_what_is_no_function_is_said(file: runner.File) -> None:
         runner.result_of({**job, "function": "absent"}, {}, file)
 
 
-def test_what_is_imported_is_what_runs(file: runner.File) -> None:
+def test_what_is_imported_is_what_runs(file: runner.LoadedFile) -> None:
     """Each function that Import finds in the file exists when it is called."""
-    matches = [
+    decorated = [
         function.function
         for function in functions(TOOLS)
         if function.decorator and not function.problem
     ]
-    assert {"agents", "agents_async", "langchain", "langchain_async", "by_schema"} <= set(matches)
-    assert all(callable(file.function(name, "")[0]) for name in matches)
+    assert {"agents", "agents_async", "langchain", "langchain_async", "by_schema"} <= set(decorated)
+    assert all(callable(file.function(name, "")[0]) for name in decorated)
 
 
 def has(interpreter: str, package: str) -> bool:

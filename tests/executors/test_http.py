@@ -18,7 +18,7 @@ from playground.core.tools import Tool, ToolResult
 from playground.executors.executor import Invocation
 from playground.executors.http import Http, keys_of
 from playground.net.keys import DEFAULT_ORIGINS, Keys
-from tests.net.tool_server import Server, answered, serving
+from tests.net.tool_server import Server, http_response, serving
 
 pytestmark = pytest.mark.anyio
 SECRET = "s3cret/value+of the key"
@@ -30,7 +30,7 @@ KEYS_ELSEWHERE = [
 ]
 
 
-async def here(host: str, port: int) -> Sequence[str]:
+async def resolve_local(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
@@ -49,7 +49,7 @@ def invocation(config: dict[str, Any], arguments: str = "{}") -> Invocation:
     )
 
 
-async def asked(
+async def run_tool(
     config: dict[str, Any],
     arguments: str,
     answer: bytes,
@@ -65,7 +65,7 @@ async def asked(
             for name, place in keys_of(call.tool) if confirmed else ():
                 if name not in DEFAULT_ORIGINS:
                     keys.confirm(name, place)
-            http = Http(keys, here)
+            http = Http(keys, resolve_local)
             result = await http.run(call, lambda *text: rows.append(text))
     return result, server, rows
 
@@ -73,7 +73,7 @@ async def asked(
 async def test_a_key_that_nobody_has_let_go_there_stays() -> None:
     config = {"headers": {"Authorization": "Bearer ${TEAM_TOKEN}"}}
     environ = {"TEAM_TOKEN": SECRET}
-    result, server, _ = await asked(config, "{}", answered(b""), environ, confirmed=False)
+    result, server, _ = await run_tool(config, "{}", http_response(b""), environ, confirmed=False)
     assert (result.is_error, server.seen) == (True, [])
     assert "it is not confirmed for http://tools.lan" in result.text
 
@@ -85,8 +85,8 @@ async def test_one_request_as_configured() -> None:
         "headers": {"Authorization": "Bearer ${TEAM_TOKEN}", "X-City": "{{ args.city }}"},
     }
     arguments = '{"id": "a/b", "city": "Oslo", "n": 1.50}'
-    answer = answered(b"done", "Content-Type: text/plain")
-    result, server, rows = await asked(config, arguments, answer, {"TEAM_TOKEN": SECRET})
+    answer = http_response(b"done", "Content-Type: text/plain")
+    result, server, rows = await run_tool(config, arguments, answer, {"TEAM_TOKEN": SECRET})
     assert (result.text, result.is_error, result.kind) == ("done", False, "")
     [request] = server.seen
     head, _, body = request.partition(b"\r\n\r\n")
@@ -102,34 +102,40 @@ async def test_one_request_as_configured() -> None:
 @pytest.mark.parametrize(
     ("answer", "text", "media_type"),
     [
-        (answered(b'{"a": 1}', "Content-Type: application/json"), '{"a": 1}', "application/json"),
-        (answered(b"[1]", "Content-Type: application/ld+json; charset=utf-8"), "[1]",
+        (http_response(b'{"a": 1}', "Content-Type: application/json"), '{"a": 1}',
          "application/json"),
-        (answered(b"{a", "Content-Type: application/json"), "{a", ""),
-        (answered(b"[" * 50_000, "Content-Type: application/json"), "[" * 50_000, ""),
-        (answered(b'{"a": 1}', "Content-Type: text/plain"), '{"a": 1}', ""),
-        (answered(b"plain"), "plain", ""),
-        (answered(b"\xef\xbb\xbfbom", "Content-Type: text/plain"), "bom", ""),
-        (answered(b"gr\xfc\xdfe", "Content-Type: text/plain; charset=iso-8859-1"), "grüße", ""),
-        (answered("ü".encode("utf-16"), "Content-Type: text/html; charset=UTF-16"), "ü", ""),
-        (answered(b"x", "Content-Type: text/plain; charset=zlib_codec"), "x", ""),
-        (answered(b"\xff\xfe", "Content-Type: text/plain; charset=nonsense"), "\ufffd\ufffd", ""),
-        (answered(gzip.compress(b"packed", mtime=0), "Content-Encoding: gzip"), "packed", ""),
-        (answered(b"%PDF-1.7", "Content-Type: application/pdf"), "8 bytes of application/pdf.", ""),
-        (answered(b"ab\0c"), "4 bytes of an unknown type.", ""),
-        (answered(b"notpng", "Content-Type: image/png"), "6 bytes of image/png.", ""),
-        (answered(b"", status="204 No Content"), "HTTP 204 No Content, without a body.", ""),
-        (answered(b""), "HTTP 200 OK, without a body.", ""),
+        (http_response(b"[1]", "Content-Type: application/ld+json; charset=utf-8"), "[1]",
+         "application/json"),
+        (http_response(b"{a", "Content-Type: application/json"), "{a", ""),
+        (http_response(b"[" * 50_000, "Content-Type: application/json"), "[" * 50_000, ""),
+        (http_response(b'{"a": 1}', "Content-Type: text/plain"), '{"a": 1}', ""),
+        (http_response(b"plain"), "plain", ""),
+        (http_response(b"\xef\xbb\xbfbom", "Content-Type: text/plain"), "bom", ""),
+        (http_response(b"gr\xfc\xdfe", "Content-Type: text/plain; charset=iso-8859-1"), "grüße",
+         ""),
+        (http_response("ü".encode("utf-16"), "Content-Type: text/html; charset=UTF-16"), "ü", ""),
+        (http_response(b"x", "Content-Type: text/plain; charset=zlib_codec"), "x", ""),
+        (http_response(b"\xff\xfe", "Content-Type: text/plain; charset=nonsense"), "\ufffd\ufffd",
+         ""),
+        (http_response(gzip.compress(b"packed", mtime=0), "Content-Encoding: gzip"), "packed", ""),
+        (http_response(b"%PDF-1.7", "Content-Type: application/pdf"),
+         "8 bytes of application/pdf.", ""),
+        (http_response(b"ab\0c"), "4 bytes of an unknown type.", ""),
+        (http_response(b"notpng", "Content-Type: image/png"), "6 bytes of image/png.", ""),
+        (http_response(b"", status="204 No Content"), "HTTP 204 No Content, without a body.", ""),
+        (http_response(b""), "HTTP 200 OK, without a body.", ""),
     ],
 )  # fmt: skip
 async def test_result(answer: bytes, text: str, media_type: str) -> None:
-    result, _, _ = await asked({}, "{}", answer)
+    result, _, _ = await run_tool({}, "{}", answer)
     [piece] = result.content
     assert (piece.text, piece.media_type, result.is_error) == (text, media_type, False)
 
 
 async def test_an_image() -> None:
-    result, _, _ = await asked({}, "{}", answered(PNG, "Content-Type: application/octet-stream"))
+    result, _, _ = await run_tool(
+        {}, "{}", http_response(PNG, "Content-Type: application/octet-stream")
+    )
     [piece] = result.content
     assert (piece.type, piece.media_type) == ("image", "image/png")
     assert base64.b64decode(piece.data) == PNG
@@ -138,38 +144,40 @@ async def test_an_image() -> None:
 @pytest.mark.parametrize(
     ("answer", "messages"),
     [
-        (answered(b"no such user", status="404 Not Found"), ["HTTP 404 Not Found", "no such user"]),
-        (answered(b'{"e": 1}', "Content-Type: application/json", status="500 Oops"), ['{"e": 1}']),
-        (answered(b"", "Location: http://127.0.0.1/x", status="302 Found"),
+        (http_response(b"no such user", status="404 Not Found"), ["HTTP 404 Not Found",
+         "no such user"]),
+        (http_response(b'{"e": 1}', "Content-Type: application/json", status="500 Oops"),
+         ['{"e": 1}']),
+        (http_response(b"", "Location: http://127.0.0.1/x", status="302 Found"),
          ["HTTP 302 Found: it points to http://127.0.0.1/x, which was not followed."]),
-        (answered(b"", status="304 Not Modified"), ["HTTP 304"]),
+        (http_response(b"", status="304 Not Modified"), ["HTTP 304"]),
         (b"junk\r\n\r\n", ["sent invalid HTTP"]),
     ],
 )  # fmt: skip
 async def test_an_error_is_a_result(answer: bytes, messages: list[str]) -> None:
-    result, _, _ = await asked({}, "{}", answer)
+    result, _, _ = await run_tool({}, "{}", answer)
     assert (result.is_error, result.kind) == (True, "failed")
     assert all(piece in result.text for piece in messages)
 
 
 async def test_head_tells_the_headers() -> None:
-    result, _, _ = await asked({"method": "HEAD"}, "{}", answered(b"", "X-Count: 7"))
+    result, _, _ = await run_tool({"method": "HEAD"}, "{}", http_response(b"", "X-Count: 7"))
     assert "HTTP 200 OK\nx-count: 7" in result.text
 
 
 async def test_too_large() -> None:
-    result, _, _ = await asked({}, "{}", answered(b"x" * 100_001))
+    result, _, _ = await run_tool({}, "{}", http_response(b"x" * 100_001))
     assert (result.is_error, result.kind) == (True, "too_large")
 
 
 async def test_a_key_is_masked_wherever_it_comes_back() -> None:
     echo = json.dumps({"you sent": SECRET, "escaped": "SLASHED"})
     echo = echo.replace("SLASHED", SECRET.replace("/", "\\/"))
-    answer = answered(echo.encode(), "Content-Type: application/json", f"Location: /{SECRET}",
+    answer = http_response(echo.encode(), "Content-Type: application/json", f"Location: /{SECRET}",
                       status="302 Found")  # fmt: skip
     config = {"headers": {"X-Api-Key": "${MY_API_KEY}"}}
     keys = {"MY_API_KEY": SECRET}
-    result, server, rows = await asked(config, "{}", answer, keys)
+    result, server, rows = await run_tool(config, "{}", answer, keys)
     assert SECRET.encode() in server.seen[0]
     assert "s3cret" not in str(result) + str(rows)
     assert "you sent" in result.text
@@ -178,8 +186,8 @@ async def test_a_key_is_masked_wherever_it_comes_back() -> None:
 async def test_a_key_in_query_and_cookie_is_sent_and_masked() -> None:
     config = {"path": "/x?a=1", "parameters": KEYS_ELSEWHERE}
     encoded = quote(SECRET, safe="")
-    answer = answered(encoded.encode(), f"Location: /?key={encoded}", status="302 Found")
-    result, server, rows = await asked(config, "{}", answer, {"MY_API_KEY": SECRET})
+    answer = http_response(encoded.encode(), f"Location: /?key={encoded}", status="302 Found")
+    result, server, rows = await run_tool(config, "{}", answer, {"MY_API_KEY": SECRET})
     [request] = server.seen
     assert request.startswith(f"GET /x?a=1&key={encoded} HTTP/1.1\r\n".encode())
     assert f"Cookie: sid={SECRET}\r\n".encode() in request
@@ -190,7 +198,7 @@ async def test_a_key_in_query_and_cookie_is_sent_and_masked() -> None:
 async def test_a_key_in_the_query_stays_where_nobody_has_let_it_go() -> None:
     config = {"parameters": KEYS_ELSEWHERE[:1]}
     environ = {"MY_API_KEY": SECRET}
-    result, server, _ = await asked(config, "{}", answered(b""), environ, confirmed=False)
+    result, server, _ = await run_tool(config, "{}", http_response(b""), environ, confirmed=False)
     assert (result.is_error, server.seen) == (True, [])
     assert "s3cret" not in str(result)
 
@@ -206,12 +214,12 @@ async def test_a_key_in_the_query_stays_where_nobody_has_let_it_go() -> None:
 )
 async def test_a_key_that_is_not_sent(variable: str, environ: dict[str, str], message: str) -> None:
     config = {"headers": {"X": f"${{{variable}}}"}}
-    result, server, _ = await asked(config, "{}", answered(b""), environ)
+    result, server, _ = await run_tool(config, "{}", http_response(b""), environ)
     assert (result.is_error, message in result.text, server.seen) == (True, True, [])
 
 
 async def test_ssrf_is_refused_before_it_is_contacted() -> None:
-    async with serving(answered(b"secret")) as server:
+    async with serving(http_response(b"secret")) as server:
         port = server.port
         for config in (
             {"url": f"http://127.0.0.1:{port}/", "private": False},
@@ -221,7 +229,7 @@ async def test_ssrf_is_refused_before_it_is_contacted() -> None:
             {"url": f"http://tools.example:{port}/files/{{x}}"},
         ):
             call = invocation(config, '{"x": ".."}')
-            result = await Http(Keys({}), here).run(call, lambda *_: None)
+            result = await Http(Keys({}), resolve_local).run(call, lambda *_: None)
             assert (result.is_error, result.kind) == (True, "failed"), config
             assert result.text
     assert server.seen == []
@@ -229,7 +237,7 @@ async def test_ssrf_is_refused_before_it_is_contacted() -> None:
 
 async def test_what_is_checked() -> None:
     tool = replace(Tool("t", answered_by="http"), parallel_safe=True)
-    checked = await Http(Keys({})).checked("s", tool, "{}")
+    checked = await Http(Keys({})).check_before_run("s", tool, "{}")
     assert (checked.code, checked.problems, checked.parallel_safe) == ("", (), True)
 
 
@@ -253,6 +261,8 @@ async def test_the_card_has_the_request_of_styled_parameters(arguments: str, not
     ]
     config = {"url": "https://a.example/x", "parameters": parameters}
     tool = Tool("t", answered_by="http", config=config)
-    [problem] = (await Http(Keys({"MY_API_KEY": SECRET})).checked("s", tool, arguments)).problems
+    [problem] = (
+        await Http(Keys({"MY_API_KEY": SECRET})).check_before_run("s", tool, arguments)
+    ).problems
     assert problem.kind == "note"
     assert problem.message.startswith(note)

@@ -15,14 +15,14 @@ import anyio
 import pytest
 
 from playground.core.errors import BadInput
-from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.servers import Acceptance, Server, fingerprint
 from playground.core.tools import Tool, ToolResult
 from playground.executors.executor import CallCheck, Deadline, Invocation
 from playground.executors.mcp import executor as mcp_module
 from playground.executors.mcp.executor import Mcp
 from playground.executors.mcp.process import TAIL
 from playground.executors.run_with_limits import Executors
-from tests.executors.mcp_servers import alive, by_stdio, lines, served
+from tests.executors.mcp_servers import alive, by_stdio, lines, serve_http
 from tests.tables import rest_slow
 from tests.waiting import wait_until
 
@@ -36,14 +36,14 @@ WAYS = ("stdio", "http", "json")
 class World:
     """One server as it was accepted, and the executor that knows it."""
 
-    def __init__(self, server: Server, accepted: Accepted | None = None) -> None:
+    def __init__(self, server: Server, accepted: Acceptance | None = None) -> None:
         self.server = server
-        self.accepted = Accepted(fingerprint(server)) if accepted is None else accepted
-        self.mcp = Mcp(self.known, dict(os.environ, OUR_OWN_KEY="canary"))
-        self.told: list[tuple[str, float | None]] = []
+        self.accepted = Acceptance(fingerprint(server)) if accepted is None else accepted
+        self.mcp = Mcp(self.known_servers, dict(os.environ, OUR_OWN_KEY="canary"))
+        self.progress: list[tuple[str, float | None]] = []
         self.printed: list[str] = []
 
-    async def known(self) -> list[tuple[Server, Accepted]]:
+    async def known_servers(self) -> list[tuple[Server, Acceptance]]:
         return [(self.server, self.accepted)]
 
     def tool(self, name: str) -> Tool:
@@ -70,12 +70,12 @@ class World:
             return await executors.run(replace(call, **more), self.report)
 
     def report(self, text: str, fraction: float | None, output: str = "", /) -> None:
-        self.told.append((text, fraction))
+        self.progress.append((text, fraction))
         self.printed.append(output)
 
     async def checked(self, name: str, arguments: str = "{}") -> CallCheck:
         with anyio.fail_after(40):
-            return await self.mcp.checked("s", self.tool(name), arguments)
+            return await self.mcp.check_before_run("s", self.tool(name), arguments)
 
     async def accept_all(self) -> None:
         with anyio.fail_after(40):
@@ -85,7 +85,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(server: Server, accepted: Accepted | None = None) -> AsyncIterator[World]:
+async def world(server: Server, accepted: Acceptance | None = None) -> AsyncIterator[World]:
     """It, with all that it started ended afterwards."""
     world = World(server, accepted)
     try:
@@ -96,41 +96,41 @@ async def world(server: Server, accepted: Accepted | None = None) -> AsyncIterat
 
 
 @pytest.fixture(scope="module")
-async def stood() -> AsyncIterator[World]:
+async def shared_world() -> AsyncIterator[World]:
     """The SDK's server by stdio, started once: it takes a second to be read."""
     async with world(by_stdio("sdk", env={"MINE": "x${OUR_OWN_KEY}"})) as item:
         yield item
 
 
 @pytest.fixture
-def standing(stood: World) -> World:
+def fresh_world(shared_world: World) -> World:
     """It, with nothing told and no tool accepted, for tests that leave it as it was."""
-    stood.accepted = Accepted(fingerprint(stood.server))
-    stood.told, stood.printed = [], []
-    return stood
+    shared_world.accepted = Acceptance(fingerprint(shared_world.server))
+    shared_world.progress, shared_world.printed = [], []
+    return shared_world
 
 
 @asynccontextmanager
-async def over(way: str, standing: World | None = None) -> AsyncIterator[World]:
+async def open_world(way: str, fresh_world: World | None = None) -> AsyncIterator[World]:
     """By stdio the SDK's server that stands, or where none does one by hand; over HTTP with
     streams, or over HTTP with JSON, the SDK's."""
-    if way == "stdio" and standing is not None:
-        yield standing
+    if way == "stdio" and fresh_world is not None:
+        yield fresh_world
         return
     if way == "stdio":
         async with world(by_stdio("fine")) as item:
             yield item
         return
     async with (
-        served(json_response=way == "json") as url,
+        serve_http(json_response=way == "json") as url,
         world(Server("fine", url=url, private=True)) as item,
     ):
         yield item
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_server_lists_its_tools_and_answers(way: str, standing: World) -> None:
-    async with over(way, standing) as world:
+async def test_a_server_lists_its_tools_and_answers(way: str, fresh_world: World) -> None:
+    async with open_world(way, fresh_world) as world:
         peer = await world.mcp.list_tools(world.server, PATIENCE_S)
         add = next(tool for tool in peer.listed or () if tool.name == "add")
         assert add.description == "Add two numbers."
@@ -143,28 +143,28 @@ async def test_a_server_lists_its_tools_and_answers(way: str, standing: World) -
         assert json.loads(weather.text) == {"city": "Oslo", "celsius": 7.5}
         picture = await world.run("picture")
         assert [(p.type, p.media_type) for p in picture.content] == [("image", "image/png")]
-        wrong = await world.run("fail")
-        assert (wrong.is_error, wrong.kind) == (True, "failed")
+        result = await world.run("fail")
+        assert (result.is_error, result.kind) == (True, "failed")
         missing = await world.run("add", {"a": 2})
         assert missing.is_error
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
-async def test_progress_is_told_with_its_share(way: str, standing: World) -> None:
-    async with over(way, standing) as world:
+async def test_progress_is_told_with_its_share(way: str, fresh_world: World) -> None:
+    async with open_world(way, fresh_world) as world:
         assert (await world.run("count")).text == "counted"
-        assert world.told[0] == ("at 1", 1 / 3)
-        assert world.told[-1] == ("at 3", 1.0)
+        assert world.progress[0] == ("at 1", 1 / 3)
+        assert world.progress[-1] == ("at 3", 1.0)
 
 
-async def test_its_log_is_what_the_call_prints(standing: World) -> None:
-    assert (await standing.run("chatty")).text == "said"
-    assert "".join(standing.printed) == 'info logger: first\nwarning: {"left": 2}\n'
+async def test_its_log_is_what_the_call_prints(fresh_world: World) -> None:
+    assert (await fresh_world.run("chatty")).text == "said"
+    assert "".join(fresh_world.printed) == 'info logger: first\nwarning: {"left": 2}\n'
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_call_of_one_server_keeps_its_connection(way: str, standing: World) -> None:
-    async with over(way, standing) as world:
+async def test_a_call_of_one_server_keeps_its_connection(way: str, fresh_world: World) -> None:
+    async with open_world(way, fresh_world) as world:
         await world.run("add", {"a": 1, "b": 1})
         first = world.mcp.peer(world.server).connection
         await world.run("add", {"a": 1, "b": 1})
@@ -174,12 +174,12 @@ async def test_a_call_of_one_server_keeps_its_connection(way: str, standing: Wor
 @pytest.mark.parametrize(
     ("accepted", "words"),
     [
-        (Accepted(), "was not accepted yet"),
-        (Accepted("0" * 64), "has changed since it was accepted"),
+        (Acceptance(), "was not accepted yet"),
+        (Acceptance("0" * 64), "has changed since it was accepted"),
     ],
 )
 async def test_what_was_not_accepted_is_not_started(
-    tmp_path: Path, accepted: Accepted, words: str
+    tmp_path: Path, accepted: Acceptance, words: str
 ) -> None:
     started = tmp_path / "started"
     server = Server("trap", "/bin/sh", ("-c", f"touch {started}; sleep 5"))
@@ -195,22 +195,22 @@ async def test_what_was_not_accepted_is_not_started(
     assert not started.exists()
 
 
-async def test_a_server_nobody_knows_is_named(standing: World) -> None:
-    tool = replace(standing.tool("t"), config={"server": "other", "tool": "t"})
-    checked = await standing.mcp.checked("s", tool, "{}")
+async def test_a_server_nobody_knows_is_named(fresh_world: World) -> None:
+    tool = replace(fresh_world.tool("t"), config={"server": "other", "tool": "t"})
+    checked = await fresh_world.mcp.check_before_run("s", tool, "{}")
     assert "no MCP server 'other'" in checked.problems[0].message
 
 
-async def test_an_accepted_tool_is_run_by_rules_and_another_is_not(standing: World) -> None:
-    assert "was not accepted" in (await standing.checked("say")).problems[0].message
-    await standing.accept_all()
-    assert (await standing.checked("say")).problems == ()
-    assert "no longer lists" in (await standing.checked("nothing")).problems[0].message
+async def test_an_accepted_tool_is_run_by_rules_and_another_is_not(fresh_world: World) -> None:
+    assert "was not accepted" in (await fresh_world.checked("say")).problems[0].message
+    await fresh_world.accept_all()
+    assert (await fresh_world.checked("say")).problems == ()
+    assert "no longer lists" in (await fresh_world.checked("nothing")).problems[0].message
 
 
 @pytest.mark.parametrize("way", rest_slow(WAYS))
 async def test_a_tool_that_changed_after_it_was_accepted_asks_again(way: str) -> None:
-    async with over(way) as world:
+    async with open_world(way) as world:
         await world.accept_all()
         before = await world.checked("say")
         assert (await world.run("change")).text == "changed"
@@ -248,7 +248,7 @@ async def test_a_server_that_hears_no_cancellation_holds_up_nobody_and_is_ended(
 ) -> None:
     """The whole server stands still: the call is over at once all the same."""
     file = tmp_path / "deaf"
-    async with over("stdio") as world:
+    async with open_world("stdio") as world:
         work = asyncio.create_task(world.run("deaf", {"file": str(file)}))
         assert await lines(file, 1) == ["deaf"]
         work.cancel()
@@ -258,10 +258,10 @@ async def test_a_server_that_hears_no_cancellation_holds_up_nobody_and_is_ended(
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_a_call_past_its_time_is_cancelled_on_the_server(
-    way: str, tmp_path: Path, standing: World
+    way: str, tmp_path: Path, fresh_world: World
 ) -> None:
     file = tmp_path / "hang"
-    async with over(way, standing) as world:
+    async with open_world(way, fresh_world) as world:
         await world.run("add", {"a": 1, "b": 1})
         deadline = Deadline()
         work = asyncio.create_task(
@@ -336,15 +336,17 @@ async def test_prints_between_messages_do_no_harm() -> None:
         assert b"a print between messages" in item.mcp.peer(item.server).tail
 
 
-async def test_a_large_result_is_refused_and_the_server_goes_on(standing: World) -> None:
-    result = await standing.run("flood", {"size": 60_000})
+async def test_a_large_result_is_refused_and_the_server_goes_on(fresh_world: World) -> None:
+    result = await fresh_world.run("flood", {"size": 60_000})
     assert result.kind == "too_large"
-    assert (await standing.run("flood", {"size": 600_000}, max_output=10**6)).text == "x" * 600_000
-    assert (await standing.run("add", {"a": 1, "b": 1})).text == "2"
+    assert (
+        await fresh_world.run("flood", {"size": 600_000}, max_output=10**6)
+    ).text == "x" * 600_000
+    assert (await fresh_world.run("add", {"a": 1, "b": 1})).text == "2"
 
 
-async def test_nothing_is_offered_that_a_server_may_ask_for(standing: World) -> None:
-    assert (await standing.run("ask")).text.startswith("refused")
+async def test_nothing_is_offered_that_a_server_may_ask_for(fresh_world: World) -> None:
+    assert (await fresh_world.run("ask")).text.startswith("refused")
 
 
 async def test_a_thousand_tools_are_enough() -> None:
@@ -360,23 +362,27 @@ async def test_a_server_that_ends_at_once_leaves_its_last_words() -> None:
         assert b"no licence found" in item.mcp.peer(item.server).tail
 
 
-async def test_the_environment_of_a_server_holds_what_it_was_given_alone(standing: World) -> None:
-    assert (await standing.run("variable", {"name": "MINE"})).text == "xcanary"
-    assert (await standing.run("variable", {"name": "OUR_OWN_KEY"})).text == "not there"
-    assert (await standing.run("variable", {"name": "PATH"})).text == os.environ["PATH"]
+async def test_the_environment_of_a_server_holds_what_it_was_given_alone(
+    fresh_world: World,
+) -> None:
+    assert (await fresh_world.run("variable", {"name": "MINE"})).text == "xcanary"
+    assert (await fresh_world.run("variable", {"name": "OUR_OWN_KEY"})).text == "not there"
+    assert (await fresh_world.run("variable", {"name": "PATH"})).text == os.environ["PATH"]
 
 
-async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused(standing: World) -> None:
-    await standing.accept_all()
-    note = await standing.checked("add", '{"a": 0.1234567890123456789, "b": 1.50}')
+async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused(
+    fresh_world: World,
+) -> None:
+    await fresh_world.accept_all()
+    note = await fresh_world.checked("add", '{"a": 0.1234567890123456789, "b": 1.50}')
     assert [problem.kind for problem in note.problems] == ["note"]
     assert "0.1234567890123456789 is passed" in note.problems[0].message
-    tiny = await standing.checked("add", '{"a": 1e-99999999999999999999, "b": 1}')
+    tiny = await fresh_world.checked("add", '{"a": 1e-99999999999999999999, "b": 1}')
     assert "1e-99999999999999999999 is passed to the server as 0.0." in str(tiny.problems)
-    refused = await standing.run("add", '{"a": 1e999, "b": 1}')
+    refused = await fresh_world.run("add", '{"a": 1e999, "b": 1}')
     assert refused.is_error
     assert "Nothing was run" in refused.text
-    exact = await standing.run("add", '{"a": 123456789012345678901234567890, "b": 1}')
+    exact = await fresh_world.run("add", '{"a": 123456789012345678901234567890, "b": 1}')
     assert exact.text == "123456789012345678901234567891"
 
 

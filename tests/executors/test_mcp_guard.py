@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from playground.executors.mcp import guard as mcp_guard
-from tests.executors.mcp_servers import ROOT, alive, ended, lines
+from tests.executors.mcp_servers import ROOT, alive, lines, wait_for_exit
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def test_a_killed_program_leaves_no_server(tmp_path: Path, number: signal.
         parent.send_signal(number)
         parent.wait(20)
     for pid in pids:
-        await ended(pid)
+        await wait_for_exit(pid)
 
 
 async def test_a_server_that_ends_takes_what_it_left_behind_along(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ async def test_a_server_that_ends_takes_what_it_left_behind_along(tmp_path: Path
     with started(command) as parent:
         pids = [int(word) for word in await lines(file, 3)]
         for pid in pids:
-            await ended(pid)
+            await wait_for_exit(pid)
         with anyio.fail_after(20):
             await anyio.to_thread.run_sync(parent.wait)
 

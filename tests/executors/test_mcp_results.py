@@ -22,7 +22,7 @@ PNG = (
 OBJECT = {"city": "Oslo", "c": 1.5}
 
 
-def called(answer: dict[str, Any]) -> ToolResult:
+def tool_result(answer: dict[str, Any]) -> ToolResult:
     """What an answer of a server becomes."""
     from mcp.types import CallToolResult  # half a second's work: for the worker that runs this
 
@@ -146,14 +146,14 @@ CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
 
 @pytest.mark.parametrize(("answer", "pieces"), CONTENTS)
 def test_contents(answer: dict[str, Any], pieces: list[Content]) -> None:
-    result = called(answer)
+    result = tool_result(answer)
     assert list(result.content) == pieces
     assert not result.is_error
 
 
 def test_an_error_of_the_tool_is_an_error_result() -> None:
     answer = {"content": [text("no")], "isError": True}
-    result = called(answer)
+    result = tool_result(answer)
     assert (result.is_error, result.kind, result.text) == (True, "failed", "no")
 
 
@@ -173,14 +173,16 @@ def test_an_error_of_the_tool_is_an_error_result() -> None:
     ],
 )
 def test_what_a_server_asks_of_us_is_told_in_plain_words(message: str, asks: str) -> None:
-    result = called({"content": [text(message)], "isError": True})
+    result = tool_result({"content": [text(message)], "isError": True})
     assert result.is_error
     assert result.content[-1].text == message
     assert len(result.content) == (2 if asks else 1)
     if asks:
         assert asks in result.content[0].text
         assert "not supported here" in result.content[0].text
-    assert len(called({"content": [text(message)]}).content) == 1  # of a success nothing is said
+    assert (
+        len(tool_result({"content": [text(message)]}).content) == 1
+    )  # of a success nothing is said
 
 
 @pytest.mark.parametrize(

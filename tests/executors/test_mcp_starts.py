@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from playground.core.servers import Accepted, Server
+from playground.core.servers import Acceptance, Server
 from playground.executors.mcp import executor as mcp_module
 from tests.executors.mcp_servers import by_stdio, serving
 from tests.executors.test_mcp import PATIENCE_S, World, world
@@ -93,7 +93,7 @@ async def test_a_server_that_is_withdrawn_while_it_starts_is_not_used(tmp_path: 
     async with world(replace(late, args=(*late.args, str(pipe)))) as item:
         check = asyncio.create_task(item.checked("t"))
         await connecting(item)
-        item.accepted = Accepted()
+        item.accepted = Acceptance()
         with anyio.fail_after(20):
             await anyio.to_thread.run_sync(pipe.write_bytes, b"go")
             checked = await check
@@ -169,7 +169,7 @@ async def test_a_stream_over_http_that_never_ends_is_ended(
 
 async def test_what_is_known_is_told_without_asking() -> None:
     async with world(by_stdio("fine")) as item:
-        assert await item.mcp.known(item.tool("say"), "{}") is None
+        assert await item.mcp.check_without_server(item.tool("say"), "{}") is None
         assert item.mcp.peer(item.server).connection is None
         checked = await item.checked("say")
-        assert await item.mcp.known(item.tool("say"), "{}") == checked
+        assert await item.mcp.check_without_server(item.tool("say"), "{}") == checked

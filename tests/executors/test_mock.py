@@ -106,14 +106,14 @@ async def test_an_optional_argument_that_is_left_out_is_an_empty_text_and_a_note
     config: dict[str, Any], text: str, noted: str
 ) -> None:
     properties = {name: {"type": "string"} for name in ("city", "unit")}
-    asked = invocation(config)
-    tool = replace(asked.tool, parameters={"type": "object", "properties": properties})
-    checked = await Mock().checked("s", tool, ARGUMENTS)
+    call = invocation(config)
+    tool = replace(call.tool, parameters={"type": "object", "properties": properties})
+    checked = await Mock().check_before_run("s", tool, ARGUMENTS)
     assert [problem.kind for problem in checked.problems] == ["note"] * bool(noted)
     assert noted in "".join(problem.message for problem in checked.problems)
-    assert (await Mock().run(replace(asked, tool=tool), lambda *_: None)).text == text
+    assert (await Mock().run(replace(call, tool=tool), lambda *_: None)).text == text
     for unsound in ("{", "[1]", ""):
-        assert (await Mock().checked("s", tool, unsound)).problems == ()
+        assert (await Mock().check_before_run("s", tool, unsound)).problems == ()
 
 
 async def test_error() -> None:
@@ -133,8 +133,8 @@ def call(config: dict[str, Any], arguments: str = ARGUMENTS, **more: Any) -> Inv
     return replace(invocation(config), arguments=arguments, **more)
 
 
-async def answer(mock: Mock, asked: Invocation) -> str:
-    return (await mock.run(asked, lambda *_: None)).text
+async def answer(mock: Mock, call: Invocation) -> str:
+    return (await mock.run(call, lambda *_: None)).text
 
 
 @pytest.mark.parametrize(
@@ -247,4 +247,4 @@ async def test_a_rate_of_failures_is_settled_by_the_key() -> None:
     assert {result.text for result in results} == {"fine", "down"}
     assert {result.kind for result in results} == {"", "failed"}
     for rate, share in ((0, 0), (1, 100)):
-        assert sum(mock.fails(rate, str(number)) for number in range(100)) == share
+        assert sum(mock.is_random_failure(rate, str(number)) for number in range(100)) == share

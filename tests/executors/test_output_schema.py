@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.servers import Acceptance, Server, fingerprint
 from playground.core.tools import Tool
 from playground.executors.executor import Invocation
 from playground.executors.mcp.executor import Mcp
@@ -92,10 +92,10 @@ def invocation(tool: Tool, arguments: Any) -> Invocation:
 
 
 def mcp_of(server: Server) -> Mcp:
-    async def known() -> list[tuple[Server, Accepted]]:
-        return [(server, Accepted(fingerprint(server)))]
+    async def known_servers() -> list[tuple[Server, Acceptance]]:
+        return [(server, Acceptance(fingerprint(server)))]
 
-    return Mcp(known, {})
+    return Mcp(known_servers, {})
 
 
 async def test_structured_content_of_mcp_when_it_breaks_the_schema_says_so() -> None:
@@ -104,11 +104,15 @@ async def test_structured_content_of_mcp_when_it_breaks_the_schema_says_so() -> 
     try:
         for schema, answer, mismatch in ANSWERS:
             config = {"server": server.name, "tool": "t"}
-            plain = Tool("t", answered_by="mcp", config=config)
-            tool = replace(plain, config={**config, "output_schema": schema}) if schema else plain
+            plain_tool = Tool("t", answered_by="mcp", config=config)
+            tool = (
+                replace(plain_tool, config={**config, "output_schema": schema})
+                if schema
+                else plain_tool
+            )
             with anyio.fail_after(40):
                 result = await mcp.run(invocation(tool, answer), lambda *_: None)
-                unchecked = await mcp.run(invocation(plain, answer), lambda *_: None)
+                unchecked = await mcp.run(invocation(plain_tool, answer), lambda *_: None)
             assert result.mismatch == mismatch
             assert replace(result, mismatch="") == unchecked  # the model gets the same
     finally:
@@ -124,7 +128,7 @@ async def test_key_in_a_wrong_result_when_it_is_longer_than_what_is_shown_is_mas
 
 
 @pytest.mark.parametrize(
-    ("schema", "answer", "matches"),
+    ("schema", "answer", "is_valid"),
     [
         (NUMBER, {"n": 3}, True),
         (NUMBER, {"n": "x"}, False),
@@ -136,8 +140,8 @@ async def test_key_in_a_wrong_result_when_it_is_longer_than_what_is_shown_is_mas
     ],
 )
 async def test_result_of_a_mock_with_an_output_schema_is_checked(
-    schema: Any, answer: Any, matches: bool
+    schema: Any, answer: Any, is_valid: bool
 ) -> None:
     tool = Tool("t", config={"result": answer, "output_schema": schema})
     result = await Mock().run(invocation(tool, {}), lambda *_: None)
-    assert (result.mismatch == "") is matches
+    assert (result.mismatch == "") is is_valid

@@ -246,7 +246,7 @@ async def test_kept_process_when_sibling_changes_imports_it_again(tmp_path: Path
     write(tmp_path, {"shop/__init__.py": "", "shop/sibling.py": SIBLING, "shop/tool.py": HERE})
     tool, executor, reports = python_tool(tmp_path / "shop/tool.py"), Python(), list[str]()
     try:
-        code = (await executor.checked("s", tool, "{}")).code
+        code = (await executor.check_before_run("s", tool, "{}")).code
         first = await executor.run(invocation(tool, code), lambda *_: None)
         write(tmp_path, {"shop/sibling.py": "def low(text):\n    return 'changed '\n"})
         again = await executor.run(invocation(tool, code), lambda text, *_: reports.append(text))
@@ -260,13 +260,13 @@ async def test_check_when_file_belongs_to_package_notes_what_else_runs(tmp_path:
     write(tmp_path, {"shop/__init__.py": "", "shop/tool.py": HERE, "alone.py": HERE})
     write(tmp_path, {"shop/plain.py": SIBLING})
     executor = Python()
-    inside = await executor.checked("s", python_tool(tmp_path / "shop/tool.py"), "{}")
-    alone = await executor.checked("s", python_tool(tmp_path / "alone.py"), "{}")
+    inside = await executor.check_before_run("s", python_tool(tmp_path / "shop/tool.py"), "{}")
+    alone = await executor.check_before_run("s", python_tool(tmp_path / "alone.py"), "{}")
     assert [problem.kind for problem in inside.problems] == ["note", "note"]
     assert f"imported as shop.tool from {tmp_path}" in inside.problems[1].message
     assert len(alone.problems) == 1
-    plain = await executor.checked("s", python_tool(tmp_path / "shop/plain.py"), "{}")
-    assert len(plain.problems) == 1
+    call_check = await executor.check_before_run("s", python_tool(tmp_path / "shop/plain.py"), "{}")
+    assert len(call_check.problems) == 1
 
 
 @pytest.mark.parametrize(("path", "present", "source", "name", "first"), PATHS)

@@ -21,7 +21,7 @@ async def test_the_first_at_once_and_the_last_at_the_end() -> None:
         some.tell(f"step {step}", step / 1000)
     some.close()
     some.tell("too late", 1.0)
-    some.printed("too late")
+    some.add_output("too late")
     some.close()
     assert rows == [("step 0", 0.0, ""), ("step 999", 0.999, "")]
 
@@ -30,10 +30,10 @@ async def test_prints_add_up_beside_the_last_words() -> None:
     rows: Told = []
     some = ThrottledProgress(lambda *text: rows.append(text))
     some.tell("start", 0.1)
-    some.printed("a\n")
-    some.printed("\n")
-    some.printed("b\nhalf a li")
-    some.printed("ne")
+    some.add_output("a\n")
+    some.add_output("\n")
+    some.add_output("b\nhalf a li")
+    some.add_output("ne")
     some.close()
     assert rows == [("start", 0.1, ""), ("start", 0.1, "a\n\nb\nhalf a line")]
 
@@ -52,10 +52,10 @@ async def test_an_interval_later_the_pending_is_told(monkeypatch: pytest.MonkeyP
     some = ThrottledProgress(report)
     some.tell("one", None)
     some.tell("two", None)
-    some.printed("line\nhal")
+    some.add_output("line\nhal")
     with anyio.fail_after(20):
         await third.wait()
-    some.printed("f\n")
+    some.add_output("f\n")
     some.close()
     assert rows[:3] == [("one", None, ""), ("two", None, "line\n"), ("two", None, "hal")]
     assert "".join(output for _, _, output in rows) == "line\nhalf\n"
@@ -68,7 +68,7 @@ async def test_there_is_an_end_to_it_but_the_end_is_told(monkeypatch: pytest.Mon
     some.tell("x" * 10_000, None)
     await asyncio.sleep(0)
     for _ in range(3):
-        some.printed("y\n")
+        some.add_output("y\n")
         await asyncio.sleep(0)
     some.close()
     assert rows == [("x" * executor.MAX_TEXT, None, ""), ("x" * executor.MAX_TEXT, None, "y\n" * 3)]
@@ -85,7 +85,7 @@ async def test_a_flood_is_cut_and_says_by_how_much(printed_before: int, most: in
     some._printed = printed_before
     some.tell("begun", None)
     for _ in range(1_000):
-        some.printed("z" * 1_999 + "\n")
+        some.add_output("z" * 1_999 + "\n")
     some.close()
     (_, _, piece) = rows[-1]
     left_out, _, stored_text = piece.partition("\n")

@@ -137,16 +137,16 @@ async def test_json_is_told_from_text(folder: Path) -> None:
 
 
 async def code_of(tool: Tool | None) -> str:
-    return (await run_with_limits.executors().checked("s", tool, "{}")).code
+    return (await run_with_limits.executors().check_before_run("s", tool, "{}")).code
 
 
 async def test_only_the_code_that_was_decided_on_is_run(folder: Path) -> None:
     call = invocation(folder, "fine", '{"city": "x"}')
-    seen = await code_of(call.tool)
-    assert (await run(replace(call, code=seen))).text == "x in celsius"
+    code = await code_of(call.tool)
+    assert (await run(replace(call, code=code))).text == "x in celsius"
     (folder / "tools.py").write_text("def fine(city): return 'another'")
-    assert await code_of(call.tool) not in (seen, executor.MISSING)
-    for decided in (seen, executor.MISSING):
+    assert await code_of(call.tool) not in (code, executor.MISSING)
+    for decided in (code, executor.MISSING):
         result = await run(replace(call, code=decided))
         assert (result.is_error, result.text.endswith("Nothing was run.")) == (True, True)
     (folder / "tools.py").unlink()
@@ -177,17 +177,21 @@ async def test_environment_holds_no_key(folder: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv(name, "canary")
     monkeypatch.setenv("TZ", "Europe/Oslo")
     result = await run(invocation(folder, "environment"))
-    seen = json.loads(result.text)
+    environment = json.loads(result.text)
     assert "canary" not in result.text
-    assert seen["TZ"] == "Europe/Oslo"
+    assert environment["TZ"] == "Europe/Oslo"
     known = {*executor._ENVIRONMENT, "LC_CTYPE", "LC_ALL"}
-    assert {name for name in seen.keys() - known if not name.startswith("PLAYGROUND_")} == set()
+    assert {
+        name for name in environment.keys() - known if not name.startswith("PLAYGROUND_")
+    } == set()
 
 
 async def test_a_function_finds_which_call_it_answers(folder: Path) -> None:
     call = replace(invocation(folder, "environment"), call="3.1", attempt=2, idempotency_key="k/3")
-    seen = json.loads((await run(call)).text)
-    assert {name: seen[name] for name in sorted(seen) if name.startswith("PLAYGROUND_")} == {
+    call_facts = json.loads((await run(call)).text)
+    assert {
+        name: call_facts[name] for name in sorted(call_facts) if name.startswith("PLAYGROUND_")
+    } == {
         "PLAYGROUND_ATTEMPT": "2",
         "PLAYGROUND_CALL": "3.1",
         "PLAYGROUND_IDEMPOTENCY_KEY": "k/3",

@@ -144,7 +144,7 @@ class Session:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.executors: Executors = run_with_limits.executors()
-        self.told: list[str] = []
+        self.progress: list[str] = []
 
     def invocation(self, function: str, session: str = "s", **arguments: Any) -> Invocation:
         config = {"file": str(self.folder / "tools.py"), "function": function}
@@ -163,11 +163,11 @@ class Session:
         )
 
     async def run(self, call: Invocation, report: Callable[..., None] | None = None) -> ToolResult:
-        def told(text: str, fraction: float | None, output: str = "") -> None:
-            self.told += [text for text in (text, output) if text]
+        def add_progress(text: str, fraction: float | None, output: str = "") -> None:
+            self.progress += [text for text in (text, output) if text]
 
         with anyio.fail_after(30):
-            return await self.executors.run(call, report or told)
+            return await self.executors.run(call, report or add_progress)
 
     async def call(self, function: str, session: str = "s", **arguments: Any) -> Any:
         result = await self.run(self.invocation(function, session, **arguments))
@@ -195,7 +195,7 @@ async def session(tmp_path: Path) -> AsyncIterator[Session]:
     )  # sockets leave the loop rounds later
 
 
-async def ended(folder: Path) -> None:
+async def wait_for_exit(folder: Path) -> None:
     with anyio.fail_after(20):
         while alive(folder):
             await asyncio.sleep(0.01)
@@ -224,12 +224,12 @@ async def test_turned_off_each_call_has_its_own(session: Session) -> None:
 
 async def test_the_card_says_so(session: Session) -> None:
     tool = session.invocation("add").tool
-    checked = await session.executors.checked("s", tool, "{}")
+    checked = await session.executors.check_before_run("s", tool, "{}")
     assert [problem.kind for problem in checked.problems] == ["note"]
     assert "State is kept between calls" in checked.problems[0].message
     for config in ({**tool.config, "keep": False}, {"code": "def t(): ..."}):
         assert (
-            await session.executors.checked("s", replace(tool, config=config), "{}")
+            await session.executors.check_before_run("s", replace(tool, config=config), "{}")
         ).problems == ()
 
 
@@ -254,7 +254,7 @@ async def test_a_changed_file_is_imported_anew(session: Session, what: str) -> N
     second = await session.call("add")
     assert second[0] != first[0]
     assert second[1:] == [1, "new" if what == "helper.py" else "old"]
-    assert f"{what} has changed. Its process was restarted." in session.told
+    assert f"{what} has changed. Its process was restarted." in session.progress
     assert await session.call("add") == [second[0], 2, second[2]]
 
 
@@ -285,7 +285,7 @@ async def test_a_call_whose_process_dies_fails_and_is_not_run_again(
 
 async def test_another_file_than_the_one_decided_on_is_not_run(session: Session) -> None:
     call = session.invocation("add")
-    code = (await session.executors.checked("s", call.tool, "{}")).code
+    code = (await session.executors.check_before_run("s", call.tool, "{}")).code
     assert not (await session.run(replace(call, code=code))).is_error
     result = await session.run(replace(call, code="0" * 64))
     assert (result.is_error, result.text.endswith("Nothing was run.")) == (True, True)
@@ -334,9 +334,9 @@ async def test_one_call_at_a_time(session: Session) -> None:
 
 async def test_what_is_printed_is_its_calls_and_never_an_answer(session: Session) -> None:
     for word in ("first", "second"):
-        session.told = []
+        session.progress = []
         assert await session.call("prints", word=word) == word
-        printed = "".join(session.told)
+        printed = "".join(session.progress)
         assert "forged" in printed
         assert printed.endswith(f"{word}\n")
         assert printed.count("\n") == 2
@@ -346,9 +346,9 @@ async def test_a_result_leaves_whole_while_threads_report(session: Session) -> N
     """What they report later is not the next call's."""
     call = replace(session.invocation("tells", size=300_000), max_output=1_000_000)
     assert (await session.run(call)).text == "é" * 300_000
-    session.told = []
+    session.progress = []
     assert await session.call("printed") == "printed"
-    assert session.told == []
+    assert session.progress == []
 
 
 async def test_what_was_printed_before_a_call_does_not_end_it(session: Session) -> None:
@@ -382,7 +382,7 @@ async def test_what_is_left_behind_ends_with_the_process(session: Session) -> No
     pid = await session.call("later", word="too late")
     assert len(alive(session.folder)) > 2
     with anyio.fail_after(20):
-        while "too late\n" not in session.told:
+        while "too late\n" not in session.progress:
             assert await session.call("printed") == "printed"
     assert (await session.call("add"))[0] == pid
     await session.executors.forget("s")
@@ -430,7 +430,7 @@ async def test_a_call_that_is_ended_ends_it(session: Session, how: str) -> None:
 async def test_it_ends_after_a_rest(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "REST_S", 0.0)
     await session.call("add")
-    await ended(session.folder)
+    await wait_for_exit(session.folder)
     assert (await session.call("add"))[1] == 1
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from playground.core.tools import Tool, ToolResult
 from playground.executors import run_with_limits
-from playground.executors.executor import Invocation, Report
+from playground.executors.executor import Invocation, ReportProgress
 from playground.executors.python import executor, runner
 from tests.tables import rest_slow
 
@@ -33,7 +33,7 @@ def invocation(code: str, arguments: str = "{}", **more: Any) -> Invocation:
     return Invocation("s", "1", 1, tool, arguments, folder=Path(), idempotency_key="k", **limits)
 
 
-async def run(call: Invocation, report: Report = lambda *_: None) -> ToolResult:
+async def run(call: Invocation, report: ReportProgress = lambda *_: None) -> ToolResult:
     with anyio.fail_after(40):
         return await run_with_limits.executors().run(call, report)
 

@@ -14,11 +14,11 @@ import pytest
 from playground.core import servers as core_servers
 from playground.core.tools import AnsweredBy, Tool, ToolResult, text_result
 from playground.executors import run_with_limits
-from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.executor import CallCheck, Invocation, ReportProgress
 from playground.executors.mcp.executor import Mcp
 from playground.executors.mock import Mock
 from tests.executors import mcp_servers
-from tests.net.tool_server import Reader, Server, Writer, answered, serving
+from tests.net.tool_server import Reader, Server, Writer, http_response, serving
 from tests.tables import rest_slow
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
@@ -31,7 +31,7 @@ def python(function: str) -> dict[str, str]:
     return {"file": TOOLS, "function": function}
 
 
-def typed(code: str) -> dict[str, str]:
+def code_config(code: str) -> dict[str, str]:
     return {"code": code}
 
 
@@ -45,21 +45,21 @@ def mcp(tool: str) -> dict[str, str]:
 
 FINE: Mapping[str, tuple[dict[str, Any], str]] = {
     "http": (http("/weather/{city}"), "/weather/Oslo"),
-    "sandbox": (typed("def t(city):\n    return city + ' in monty'"), "Oslo in monty"),
+    "sandbox": (code_config("def t(city):\n    return city + ' in monty'"), "Oslo in monty"),
     "mcp": (mcp("tell"), "Oslo by mcp"),
     "mock": ({"result": "It rains in {{ args.city }}."}, "It rains in Oslo."),
     "python": (python("fine"), "Oslo in celsius"),
 }
 SLOW: Mapping[str, dict[str, Any]] = {
     "http": http("/slow"),
-    "sandbox": typed("def t(city):\n    print('ready')\n    while True:\n        pass"),
+    "sandbox": code_config("def t(city):\n    print('ready')\n    while True:\n        pass"),
     "mcp": mcp("hold"),
     "mock": {"result": "late", "delay_s": 600},
     "python": python("sleeper"),
 }
 LARGE: Mapping[str, dict[str, Any]] = {
     "http": http("/large"),
-    "sandbox": typed("def t(city):\n    return 'x' * 10_000"),
+    "sandbox": code_config("def t(city):\n    return 'x' * 10_000"),
     "mcp": mcp("much"),
     "mock": {"result": "x" * 10_000},
     "python": python("flood"),
@@ -78,10 +78,10 @@ BROKEN: list[tuple[str, dict[str, Any]]] = [
     ("http", {"url": "http://127.0.0.1:1/", "headers": 5}),
     ("http", {"url": "http://127.0.0.1:1/", "private": True}),
     ("http", {"url": "http://127.0.0.1:PORT/"}),
-    ("sandbox", typed("")),
-    ("sandbox", typed("def t(:")),
+    ("sandbox", code_config("")),
+    ("sandbox", code_config("def t(:")),
     ("sandbox", {"code": None}),
-    ("sandbox", typed("def t(city):\n    raise ValueError(city)")),
+    ("sandbox", code_config("def t(city):\n    raise ValueError(city)")),
     ("mcp", {}),
     ("mcp", {"server": 3, "tool": None}),
     ("mcp", {"server": "other", "tool": "tell"}),
@@ -107,8 +107,8 @@ def invocation(kind: Any, config: dict[str, Any], timeout_s: float = 20.0) -> In
     )
 
 
-async def servers() -> list[tuple[core_servers.Server, core_servers.Accepted]]:
-    return [(SERVER, core_servers.Accepted(core_servers.fingerprint(SERVER)))]
+async def servers() -> list[tuple[core_servers.Server, core_servers.Acceptance]]:
+    return [(SERVER, core_servers.Acceptance(core_servers.fingerprint(SERVER)))]
 
 
 MCP = Mcp(servers)
@@ -125,7 +125,7 @@ class Answers:
         path = self.server.seen[-1].split()[1].decode().partition("?")[0]
         if path == "/slow":
             await reader.read()
-        writer.write(answered(b"x" * 10_000 if path == "/large" else path.encode()))
+        writer.write(http_response(b"x" * 10_000 if path == "/large" else path.encode()))
         await writer.drain()
 
 
@@ -133,7 +133,7 @@ def ignore(text: str, fraction: float | None, output: str = "", /) -> None:
     pass
 
 
-async def run(call: Invocation, report: Report = ignore) -> ToolResult:
+async def run(call: Invocation, report: ReportProgress = ignore) -> ToolResult:
     answers = Answers()
     with anyio.fail_after(30):
         async with serving(answers) as answers.server:
@@ -192,7 +192,7 @@ async def test_never_raises(kind: str, config: dict[str, Any]) -> None:
 
 async def test_an_executor_with_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     class Buggy:
-        async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
             raise TimeoutError("its own, long before the limit")
 
     monkeypatch.setattr(EXECUTORS, "by_kind", {"mock": Buggy()})
@@ -203,7 +203,7 @@ async def test_an_executor_with_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_size_counts_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Kraken:
-        async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
             return text_result("é" * 2_501)
 
     monkeypatch.setattr(EXECUTORS, "by_kind", {"mock": Kraken()})
@@ -214,7 +214,7 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
     class Counting:
         running, most = 0, 0
 
-        async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+        async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
             self.running += 1
             self.most = max(self.most, self.running)
             if self.running == run_with_limits.AT_ONCE:
@@ -223,7 +223,7 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
             self.running -= 1
             return text_result("done")
 
-        async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+        async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
             return CallCheck()
 
     full, go_on, outputs = asyncio.Event(), asyncio.Event(), list[str]()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from playground.core.errors import Refused
-from playground.net.addresses import MAY_REACH, CheckedAddress, checked_address
+from playground.net.addresses import MAY_REACH, CheckedAddress, check_address
 
 pytestmark = pytest.mark.anyio
 
@@ -93,7 +93,7 @@ HOSTS_NEVER = [
 async def test_refused_before_anything_is_contacted(host: str) -> None:
     resolver = Resolver()
     with pytest.raises(Refused) as caught:
-        await checked_address(f"http://{host}/x", private=False, resolve=resolver)
+        await check_address(f"http://{host}/x", private=False, resolve=resolver)
     assert str(caught.value)
     known = [name for name, _ in resolver.asked]
     assert all(name in NAMES or name == "unknown.example" for name in known)
@@ -116,7 +116,7 @@ async def test_refused_before_anything_is_contacted(host: str) -> None:
 )
 async def test_only_http(url: str) -> None:
     with pytest.raises(Refused, match="Invalid URL"):
-        await checked_address(url, private=True, resolve=Resolver())
+        await check_address(url, private=True, resolve=Resolver())
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ async def test_only_http(url: str) -> None:
 )
 async def test_a_public_host_is_looked_up_once(url: str, place: CheckedAddress) -> None:
     resolver = Resolver()
-    assert await checked_address(url, private=False, resolve=resolver) == place
+    assert await check_address(url, private=False, resolve=resolver) == place
     assert len(resolver.asked) == (place.host not in place.addresses)
 
 
@@ -148,7 +148,7 @@ async def test_a_public_host_is_looked_up_once(url: str, place: CheckedAddress) 
     ],
 )
 async def test_private_opens_this_machine_and_its_networks(host: str) -> None:
-    place = await checked_address(f"http://{host}:8000/", private=True, resolve=Resolver())
+    place = await check_address(f"http://{host}:8000/", private=True, resolve=Resolver())
     assert place.port == 8000
 
 
@@ -163,7 +163,7 @@ async def test_private_opens_this_machine_and_its_networks(host: str) -> None:
 )
 async def test_private_opens_nothing_else(host: str) -> None:
     with pytest.raises(Refused):
-        await checked_address(f"http://{host}/", private=True, resolve=Resolver())
+        await check_address(f"http://{host}/", private=True, resolve=Resolver())
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,7 @@ async def test_private_opens_nothing_else(host: str) -> None:
 )
 async def test_a_list_of_hosts(hosts: tuple[str, ...], allowed: bool) -> None:
     resolver = Resolver()
-    looking = checked_address(
-        "https://public.example", private=False, hosts=hosts, resolve=resolver
-    )
+    looking = check_address("https://public.example", private=False, hosts=hosts, resolve=resolver)
     if allowed:
         await looking
         return
@@ -193,7 +191,7 @@ async def test_a_list_of_hosts(hosts: tuple[str, ...], allowed: bool) -> None:
 
 
 async def test_no_more_addresses_than_are_worth_a_try() -> None:
-    place = await checked_address("http://many.example", private=False, resolve=Resolver())
+    place = await check_address("http://many.example", private=False, resolve=Resolver())
     assert len(place.addresses) == 4
 
 
@@ -206,7 +204,7 @@ async def test_the_sentence_says_what_to_do() -> None:
         ("http://127.1", "unusual notation"),
     ]:
         with pytest.raises(Refused, match=message):
-            await checked_address(url, private=False, resolve=Resolver())
+            await check_address(url, private=False, resolve=Resolver())
 
 
 def test_the_pages_call_it_as_the_sentence_does() -> None:
@@ -228,7 +226,7 @@ def test_authority(place: CheckedAddress, authority: str) -> None:
 
 
 async def test_the_system_is_asked() -> None:
-    place = await checked_address("http://localhost:9", private=True)
+    place = await check_address("http://localhost:9", private=True)
     assert set(place.addresses) <= {"127.0.0.1", "::1"}
 
 
@@ -242,7 +240,7 @@ async def test_what_python_holds_for_global_does_not_matter(
         monkeypatch.setattr(kind, "is_private", property(lambda _: not public))
     resolver = Resolver()
     for host in ("93.184.216.34", "[2606:2800:220:1::1]", "[2a00:1450::1]"):
-        assert await checked_address(f"http://{host}/", private=False, resolve=resolver)
+        assert await check_address(f"http://{host}/", private=False, resolve=resolver)
     for host in ("192.0.0.192", "198.18.0.1", "240.0.0.1", "[2001:db8::1]", "[3fff::1]"):
         with pytest.raises(Refused):
-            await checked_address(f"http://{host}/", private=False, resolve=resolver)
+            await check_address(f"http://{host}/", private=False, resolve=resolver)

@@ -221,7 +221,7 @@ async def test_requests_that_begin_together_take_a_connection_each_at_their_firs
     together, asked, came, tries = 4, 0, asyncio.Event(), 0
     first_try = httpcore.AsyncHTTP11Connection.handle_async_request
 
-    async def counted(connection: Any, request: Any) -> Any:
+    async def count_tries(connection: Any, request: Any) -> Any:
         nonlocal tries
         tries += 1
         return await first_try(connection, request)
@@ -240,7 +240,7 @@ async def test_requests_that_begin_together_take_a_connection_each_at_their_firs
         async with net.open("POST", url, {}, b"{}", LIMITS) as answer:
             assert [data async for data in answer.chunks()] == [b"ok"]
 
-    monkeypatch.setattr(httpcore.AsyncHTTP11Connection, "handle_async_request", counted)
+    monkeypatch.setattr(httpcore.AsyncHTTP11Connection, "handle_async_request", count_tries)
     async with serving(say_when_all_have_asked) as server, closing_net() as net:
         for _ in range(3):
             came.clear()
@@ -278,11 +278,11 @@ async def test_a_refused_port_and_an_unknown_name_are_told_apart(
 
 
 async def test_https_to_an_http_port_names_tls() -> None:
-    async def plain(_: Reader, writer: Writer) -> None:
+    async def close_connection(_: Reader, writer: Writer) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
-    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    server = await asyncio.start_server(close_connection, "127.0.0.1", 0)
     _, trouble = await read(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     server.close()
     assert trouble is not None
@@ -591,7 +591,7 @@ async def test_a_relayed_path_is_not_touched_on_the_way_to_a_proxy(
         monkeypatch.delenv(name.lower(), raising=False)
     async with serving(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as server:
         for target in TARGETS:
-            asked = []
+            raw_requests = []
             for proxy, url in (("", server.url), (server.url, "http://far.invalid:81")):
                 monkeypatch.setenv("http_proxy", proxy)
                 headers = [(b"host", url[7:].encode()), (b"X-Odd", b"1")]
@@ -601,10 +601,12 @@ async def test_a_relayed_path_is_not_touched_on_the_way_to_a_proxy(
                 ):
                     assert answer.status == 200
                     assert [data async for data in answer.chunks()] == []
-                asked.append(server.seen.pop())
-            assert asked[0].startswith(b"GET " + target + b" HTTP/1.1\r\nhost: 127.0.0.1:")
-            assert asked[1].startswith(b"GET http://far.invalid:81" + target + b" HTTP/1.1\r\n")
-            assert asked[0].endswith(b"\r\nX-Odd: 1\r\n\r\n")
+                raw_requests.append(server.seen.pop())
+            assert raw_requests[0].startswith(b"GET " + target + b" HTTP/1.1\r\nhost: 127.0.0.1:")
+            assert raw_requests[1].startswith(
+                b"GET http://far.invalid:81" + target + b" HTTP/1.1\r\n"
+            )
+            assert raw_requests[0].endswith(b"\r\nX-Odd: 1\r\n\r\n")
     async with serving(b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n") as server:
         monkeypatch.setenv("https_proxy", server.url)
         async with closing_net() as net:

@@ -15,7 +15,7 @@ import pytest
 from playground.core.errors import Refused
 from playground.net.client import NetworkError
 from playground.net.fetch import CheckedTransport, FetchResponse, fetch
-from tests.net.tool_server import Reader, Writer, answered, serving
+from tests.net.tool_server import Reader, Writer, http_response, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -23,29 +23,35 @@ ZEROS = gzip.compress(bytes(50_000_000))
 GZIP = "Content-Encoding: gzip"
 
 
-async def here(host: str, port: int) -> Sequence[str]:
+async def resolve_local(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
 async def get(url: str, **more: Any) -> FetchResponse:
-    limits = {"private": True, "max_bytes": 100_000, "timeout_s": 5.0, "resolve": here, **more}
+    limits = {
+        "private": True,
+        "max_bytes": 100_000,
+        "timeout_s": 5.0,
+        "resolve": resolve_local,
+        **more,
+    }
     headers = limits.pop("headers", {})
     with anyio.fail_after(20):
         return await fetch(limits.pop("method", "GET"), url, headers, b"", **limits)
 
 
 async def test_the_name_stays_and_the_checked_address_is_contacted() -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def once(host: str, port: int) -> Sequence[str]:
-        asked.append(host)
-        return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.2"]
+        requests.append(host)
+        return ["127.0.0.1"] if len(requests) == 1 else ["127.0.0.2"]
 
     rows: list[tuple[int, int | None]] = []
-    async with serving(answered(b"hello", "X-One: 1")) as server:
+    async with serving(http_response(b"hello", "X-One: 1")) as server:
         url = f"http://tools.example:{server.port}/a%2Fb?c=%20"
         fetched = await get(url, resolve=once, report=lambda *text: rows.append(text))
-    assert asked == ["tools.example"]
+    assert requests == ["tools.example"]
     assert (fetched.status, fetched.body, fetched.headers["x-one"]) == (200, b"hello", "1")
     assert fetched.url == url
     assert rows == [(5, 5)]
@@ -58,7 +64,7 @@ async def test_the_name_stays_and_the_checked_address_is_contacted() -> None:
 
 
 async def test_a_private_address_is_never_contacted() -> None:
-    async with serving(answered(b"secret")) as server:
+    async with serving(http_response(b"secret")) as server:
         for url in (f"http://127.0.0.1:{server.port}", f"http://tools.example:{server.port}"):
             with pytest.raises(Refused):
                 await get(url, private=False)
@@ -74,10 +80,10 @@ async def test_no_such_address(url: str) -> None:
 
 
 async def test_a_redirect_is_an_answer_and_leads_nowhere() -> None:
-    async with serving(answered(b"")) as trap:
+    async with serving(http_response(b"")) as trap:
         location = f"Location: http://127.0.0.1:{trap.port}/"
         async with serving(
-            answered(b"", location, "Set-Cookie: a=b", status="302 Found")
+            http_response(b"", location, "Set-Cookie: a=b", status="302 Found")
         ) as server:
             fetched = await get(f"http://tools.example:{server.port}")
     assert (fetched.status, trap.seen) == (302, [])
@@ -87,13 +93,16 @@ async def test_the_next_address_where_one_does_not_answer() -> None:
     async def two(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.3", "127.0.0.1"]
 
-    async with serving(answered(b"second")) as server:
+    async with serving(http_response(b"second")) as server:
         fetched = await get(f"http://tools.example:{server.port}", resolve=two)
     assert (fetched.body, len(server.seen)) == (b"second", 1)
 
 
 async def test_no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(answered(b"proxied")) as proxy, serving(answered(b"straight")) as server:
+    async with (
+        serving(http_response(b"proxied")) as proxy,
+        serving(http_response(b"straight")) as server,
+    ):
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         fetched = await get(f"http://tools.example:{server.port}")
@@ -103,12 +112,12 @@ async def test_no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("answer", "failure"),
     [
-        (answered(b"x" * 100_001), "too_large"),
-        (answered(ZEROS, GZIP), "too_large"),
+        (http_response(b"x" * 100_001), "too_large"),
+        (http_response(ZEROS, GZIP), "too_large"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100_001, "too_large"),
-        (answered(b"abc", "Content-Encoding: br"), "not_api"),
-        (answered(b"abc", GZIP), "interrupted"),
-        (answered(ZEROS[:20], GZIP), "interrupted"),
+        (http_response(b"abc", "Content-Encoding: br"), "not_api"),
+        (http_response(b"abc", GZIP), "interrupted"),
+        (http_response(ZEROS[:20], GZIP), "interrupted"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "interrupted"),
         (b"", "interrupted"),
         (b"220 smtp.example ESMTP\r\n\r\n", "not_api"),
@@ -125,7 +134,7 @@ async def test_trouble(answer: bytes, failure: str) -> None:
 
 
 async def test_unpacked_within_the_cap() -> None:
-    async with serving(answered(gzip.compress(b"packed"), GZIP)) as server:
+    async with serving(http_response(gzip.compress(b"packed"), GZIP)) as server:
         assert (await get(f"http://tools.example:{server.port}")).body == b"packed"
 
 
@@ -153,7 +162,7 @@ async def test_nobody_there() -> None:
     "headers", [{"X": "canary\r\nY: 1"}, {"X": "canary\0"}, {"X\n": "canary"}, {"X": "canary✓"}]
 )
 async def test_an_illegal_header_is_not_repeated(headers: dict[str, str]) -> None:
-    async with serving(answered(b"")) as server:
+    async with serving(http_response(b"")) as server:
         with pytest.raises(NetworkError) as caught:
             await get(f"http://tools.example:{server.port}", headers=headers)
     assert caught.value.failure == "bad_request"
@@ -178,8 +187,8 @@ async def test_tls_asks_for_the_name() -> None:
 
 
 async def test_a_client_with_this_way_out() -> None:
-    async with serving(answered(b"kept")) as server:
-        way = CheckedTransport(private=True, resolve=here)
+    async with serving(http_response(b"kept")) as server:
+        way = CheckedTransport(private=True, resolve=resolve_local)
         async with httpx.AsyncClient(transport=way, trust_env=False, timeout=20) as client:
             for _ in range(2):
                 answer = await client.get(f"http://tools.example:{server.port}")

@@ -83,13 +83,13 @@ def test_what_two_parsers_might_read_differently_is_no_address(url: str) -> None
 def test_a_key_of_the_environment_goes_to_its_vendor_alone(url: str, sent: bool) -> None:
     keys = Keys(ENV)
     assert keys.key_for(profile(url)) == (ENV["ANTHROPIC_API_KEY"] if sent else None)
-    assert bool(keys.missing(profile(url))) is not sent
+    assert bool(keys.missing_reason(profile(url))) is not sent
 
 
 def test_a_changed_address_gets_the_key_once_it_is_confirmed() -> None:
     keys = Keys(ENV)
     typed = profile("https://proxy.example:8443/v1")
-    assert "not confirmed for https://proxy.example:8443" in keys.missing(typed)
+    assert "not confirmed for https://proxy.example:8443" in keys.missing_reason(typed)
     keys.confirm("ANTHROPIC_API_KEY", "https://proxy.example:8443")
     assert keys.key_for(typed) == ENV["ANTHROPIC_API_KEY"]
     assert keys.key_for(profile(typed.base_url, "OPENAI_API_KEY")) is None
@@ -108,9 +108,9 @@ def test_a_moved_vendor_gets_the_key_of_the_environment_alone() -> None:
     keys = Keys({**ENV, "ANTHROPIC_BASE_URL": "http://localhost:4000"})
     keys.paste("ANTHROPIC_API_KEY", "pasted-canary")
     assert keys.key_for(moved) is None
-    assert keys.unconfirmed(moved) == "http://localhost:4000"
+    assert keys.unconfirmed_origin(moved) == "http://localhost:4000"
     keys.confirm("ANTHROPIC_API_KEY", moved.base_url)
-    assert (keys.key_for(moved), keys.unconfirmed(moved)) == ("pasted-canary", "")
+    assert (keys.key_for(moved), keys.unconfirmed_origin(moved)) == ("pasted-canary", "")
     names = {"GOOGLE_API_KEY": "of the shell", "GEMINI_API_KEY": "of a folder"}
     keys = Keys({**names, "GEMINI_BASE_URL": "http://localhost:4000"})
     assert keys.key_for(profile("http://localhost:4000", "GEMINI_API_KEY")) is None
@@ -153,18 +153,20 @@ def test_googles_two_names_are_one_key_and_google_wins() -> None:
 def test_a_profile_without_a_key_and_the_simulators() -> None:
     keys = Keys({}, simulator_key="the-page-token")
     assert keys.key_for(profile("http://localhost:11434", "")) is None
-    assert keys.missing(profile("http://localhost:11434", "")) == ""
+    assert keys.missing_reason(profile("http://localhost:11434", "")) == ""
     assert keys.key_for(profile("sim:")) == "the-page-token"
-    assert keys.missing(profile("sim:")) == ""
-    assert "ANTHROPIC_API_KEY is not set" in keys.missing(profile("https://api.anthropic.com"))
+    assert keys.missing_reason(profile("sim:")) == ""
+    assert "ANTHROPIC_API_KEY is not set" in keys.missing_reason(
+        profile("https://api.anthropic.com")
+    )
 
 
 def test_names_are_told_and_values_never() -> None:
     keys = Keys({**ENV, "GROQ_API_KEY": " ", "HOME": "/home/me"})
     keys.paste("MY_KEY", "pasted-canary")
     assert keys.names() == ["ANTHROPIC_API_KEY", "MY_KEY", "OPENAI_API_KEY"]
-    shown = repr(keys) + str(keys) + repr(keys.redactor()) + repr(keys.confirmations())
-    assert "canary" not in shown
+    keys_text = repr(keys) + str(keys) + repr(keys.redactor()) + repr(keys.confirmations())
+    assert "canary" not in keys_text
 
 
 def test_the_redactor_knows_every_secret_also_those_pasted_later() -> None:
@@ -191,12 +193,12 @@ def test_a_profile_gets_its_key_at_its_own_place_and_at_no_other() -> None:
         assert not profile.key_name or profile.key_name in DEFAULT_ORIGINS, profile.name
         if profile.simulated or not profile.key_name:
             continue
-        assert keys.missing(profile) == ""
+        assert keys.missing_reason(profile) == ""
         assert str(keys.key_for(profile)).startswith("canary-of-"), profile.name
         for elsewhere in ("https://evil.example/v1", f"{profile.base_url[:12]}.evil.example", ""):
             moved = replace(profile, base_url=elsewhere)
             assert keys.key_for(moved) is None, profile.name
-            assert keys.missing(moved) != ""
+            assert keys.missing_reason(moved) != ""
 
 
 def test_azure_s_key_goes_where_its_endpoint_says() -> None:
@@ -205,7 +207,7 @@ def test_azure_s_key_goes_where_its_endpoint_says() -> None:
     names = {"AZURE_OPENAI_API_KEY": "azure-canary"}
     azure = profile(url, "AZURE_OPENAI_API_KEY")
     assert Keys(names).key_for(azure) is None
-    assert Keys(names).unconfirmed(azure) == place
+    assert Keys(names).unconfirmed_origin(azure) == place
     keys = Keys({**names, "AZURE_OPENAI_ENDPOINT": place + "/"})
     assert keys.key_for(azure) == "azure-canary"
     assert keys.key_for(profile("https://other.openai.azure.com", "AZURE_OPENAI_API_KEY")) is None
@@ -224,11 +226,11 @@ def test_vertex_s_token_goes_to_the_region_of_the_environment() -> None:
 
 def test_where_a_key_was_found_is_told_by_its_name() -> None:
     keys = Keys({"GOOGLE_API_KEY": "google", "PPLX_API_KEY": "perplexity"})
-    assert keys.where("GEMINI_API_KEY") == ("GOOGLE_API_KEY", "environment")
-    assert keys.where("PERPLEXITY_API_KEY") == ("PPLX_API_KEY", "environment")
-    assert keys.where("GROQ_API_KEY") == ("", "")
+    assert keys.key_source("GEMINI_API_KEY") == ("GOOGLE_API_KEY", "environment")
+    assert keys.key_source("PERPLEXITY_API_KEY") == ("PPLX_API_KEY", "environment")
+    assert keys.key_source("GROQ_API_KEY") == ("", "")
     keys.paste("GEMINI_API_KEY", "pasted")
-    assert keys.where("GEMINI_API_KEY") == ("GEMINI_API_KEY", "pasted")
+    assert keys.key_source("GEMINI_API_KEY") == ("GEMINI_API_KEY", "pasted")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +271,7 @@ def of_tools() -> Keys:
 )
 def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None:
     keys = of_tools()
-    assert keys.for_tool(name, url) == value
+    assert keys.tool_key(name, url) == value
     assert value in keys.secrets()
 
 
@@ -293,7 +295,7 @@ def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None
 )
 def test_a_key_that_no_tool_gets(name: str, url: str, message: str) -> None:
     with pytest.raises(BadInput, match=message) as caught:
-        of_tools().for_tool(name, url)
+        of_tools().tool_key(name, url)
     assert "of openai" not in str(caught.value)
 
 

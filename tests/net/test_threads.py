@@ -10,21 +10,21 @@ import threading
 
 import pytest
 
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from tests.servers import ROOT, environment
 
 word = contextvars.ContextVar("word", default="")
 
 ENDLESS = """
 import asyncio, threading
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 
 async def main():
     begun = threading.Event()
     def work():
         begun.set()
         threading.Event().wait()
-    task = asyncio.create_task(run_apart(work))
+    task = asyncio.create_task(run_in_daemon(work))
     await asyncio.to_thread(begun.wait)
     task.cancel()
     print("over", flush=True)
@@ -39,9 +39,9 @@ def test_the_result_and_the_error_of_the_work_come_back() -> None:
 
     async def main() -> None:
         word.set("here")
-        assert await run_apart(work, 6, right=3) == (2, "here", False)
+        assert await run_in_daemon(work, 6, right=3) == (2, "here", False)
         with pytest.raises(ZeroDivisionError):
-            await run_apart(work, 6, right=0)
+            await run_in_daemon(work, 6, right=0)
 
     asyncio.run(main())
 

@@ -46,6 +46,6 @@ async def serving(answer: Any) -> AsyncIterator[Server]:
         server.close()
 
 
-def answered(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+def http_response(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode() + body

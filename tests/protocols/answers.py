@@ -93,7 +93,7 @@ def _anthropic(parts: Sequence[AnswerPart], streamed: bool) -> Any:
     usage = {"input_tokens": 3, "output_tokens": 9}
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
     if not streamed:
-        blocks = [_block(part, whole=True) for part in parts]
+        blocks = [_block(part, is_complete=True) for part in parts]
         ended = {"stop_reason": reason, "stop_sequence": None, "usage": usage}
         return json.dumps({**head, "content": blocks, **ended}).encode()
     nothing: dict[str, Any] = {
@@ -105,7 +105,7 @@ def _anthropic(parts: Sequence[AnswerPart], streamed: bool) -> Any:
     started = {"type": "message_start", "message": {**head, **nothing}}
     values: list[Any] = [started, {"type": "ping"}]
     for index, part in enumerate(parts):
-        block = _block(part, whole=False)
+        block = _block(part, is_complete=False)
         values.append({"type": "content_block_start", "index": index, "content_block": block})
         values += [
             {"type": "content_block_delta", "index": index, "delta": delta}
@@ -117,17 +117,17 @@ def _anthropic(parts: Sequence[AnswerPart], streamed: bool) -> Any:
     return [*values, {"type": "message_stop"}]
 
 
-def _block(part: AnswerPart, *, whole: bool) -> dict[str, Any]:
+def _block(part: AnswerPart, *, is_complete: bool) -> dict[str, Any]:
     match part.kind:
         case "text":
-            return {"type": "text", "text": part.text if whole else ""}
+            return {"type": "text", "text": part.text if is_complete else ""}
         case "thinking":
-            message = part.text if whole else ""
-            signature = part.signature if whole else ""
+            message = part.text if is_complete else ""
+            signature = part.signature if is_complete else ""
             return {"type": "thinking", "thinking": message, "signature": signature}
         case "call":
-            given = json.loads(part.text) if whole else {}
-            return {"type": "tool_use", "id": part.id, "name": part.name, "input": given}
+            arguments = json.loads(part.text) if is_complete else {}
+            return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
 
 
 def _deltas(part: AnswerPart) -> list[dict[str, Any]]:
@@ -199,9 +199,9 @@ def _responses(parts: Sequence[AnswerPart], streamed: bool) -> Any:
     head |= {"incomplete_details": None, "instructions": None, "metadata": {}, "tools": []}
     head |= {"parallel_tool_calls": True, "temperature": 1.0, "top_p": 1.0, "tool_choice": "auto"}
     items = [_item(part) for part in parts]
-    whole = {**head, "status": "completed", "output": items, "usage": usage}
+    response = {**head, "status": "completed", "output": items, "usage": usage}
     if not streamed:
-        return json.dumps(whole).encode()
+        return json.dumps(response).encode()
     begun = {**head, "status": "in_progress", "output": [], "usage": None}
     values: list[dict[str, Any]] = [
         {"type": "response.created", "response": begun},
@@ -209,7 +209,7 @@ def _responses(parts: Sequence[AnswerPart], streamed: bool) -> Any:
     ]
     for index, (part, item) in enumerate(zip(parts, items, strict=True)):
         values += _item_events(index, part, item)
-    values.append({"type": "response.completed", "response": whole})
+    values.append({"type": "response.completed", "response": response})
     return [
         {"type": value["type"], "sequence_number": number, **value}
         for number, value in enumerate(values)
@@ -305,8 +305,8 @@ def _gemini_part(part: AnswerPart) -> dict[str, Any]:
         case "thinking":
             return {"text": part.text, "thought": True}
         case "call":
-            given = {"name": part.name, "args": json.loads(part.text), "id": part.id}
-            return {"functionCall": given, "thoughtSignature": part.signature}
+            function_call = {"name": part.name, "args": json.loads(part.text), "id": part.id}
+            return {"functionCall": function_call, "thoughtSignature": part.signature}
 
 
 # Ollama.

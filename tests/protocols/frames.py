@@ -56,12 +56,12 @@ def fragment(
 ) -> dict[str, Any]:
     """One entry of `tool_calls`; what is None is left out."""
     function = {"name": name, "arguments": arguments}
-    whole = {
+    call_fragment = {
         "index": index,
         "id": id,
         "function": {k: v for k, v in function.items() if v is not None},
     }
-    return {key: item for key, item in whole.items() if item is not None}
+    return {key: item for key, item in call_fragment.items() if item is not None}
 
 
 def calls(*fragments: dict[str, Any]) -> dict[str, Any]:

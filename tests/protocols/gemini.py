@@ -30,6 +30,6 @@ def growing(*partial: dict[str, Any], goes_on: bool = True, name: str = "") -> d
     return {"functionCall": {**inner, "willContinue": True} if goes_on else inner}
 
 
-def at(path: str, *, more: bool = False, **value: Any) -> dict[str, Any]:
+def partial_arg(path: str, *, more: bool = False, **value: Any) -> dict[str, Any]:
     """One entry of partialArgs: what stands at this JSON path, and whether its text goes on."""
     return {"jsonPath": path, **value, **({"willContinue": True} if more else {})}

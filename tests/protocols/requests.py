@@ -19,8 +19,8 @@ IMAGE = Content(type="image", media_type="image/png", data="aGk=")
 
 def request(*messages: Message, **changes: Any) -> ModelRequest:
     """A request to model `m` with the two tools above, unless others are named."""
-    given: dict[str, Any] = {"system": "", "tools": (TOOL, STRICT), "choice": ToolChoice()}
-    return ModelRequest("m", messages=messages or (user("hi"),), **{**given, **changes})
+    fields: dict[str, Any] = {"system": "", "tools": (TOOL, STRICT), "choice": ToolChoice()}
+    return ModelRequest("m", messages=messages or (user("hi"),), **{**fields, **changes})
 
 
 def user(*texts: str) -> Message:
@@ -39,7 +39,7 @@ def results(*parts: MessagePart) -> Message:
     return Message("results", parts)
 
 
-def result(id_: str, *pieces: str | Content, is_error: bool = False) -> MessagePart:
+def result_part(id_: str, *pieces: str | Content, is_error: bool = False) -> MessagePart:
     content = tuple(Content(text=p) if isinstance(p, str) else p for p in pieces)
     return MessagePart("result", name="f", call_id=id_, content=content, is_error=is_error)
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.core.events import PartEnded, ResponseEnded
-from playground.protocols.answer_edits import BeforeCalls, edit_answer, join_answers
-from playground.protocols.editable_answer import Edit, NewArguments, TakeOut
+from playground.protocols.answer_edits import PassableLength, edit_answer, join_answers
+from playground.protocols.editable_answer import CallRemoval, Edit, NewArguments
 from playground.protocols.framing import Framer
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body, call, text, thinking
 from tests.protocols.frames import UNHURRIED, end_of, events_of, parts_of
@@ -51,7 +51,7 @@ def sets_of_calls() -> list[tuple[int, ...]]:
 def edits_of(parts: Sequence[AnswerPart], accepted: Sequence[int]) -> dict[int, Edit]:
     """Take these calls out, counted from 0."""
     places = [place for place, part in enumerate(parts) if part.kind == "call"]
-    return {places[nth]: TakeOut(f"No {nth}.") for nth in accepted}
+    return {places[nth]: CallRemoval(f"No {nth}.") for nth in accepted}
 
 
 def without(
@@ -101,8 +101,8 @@ def joined(
     """An answer whose calls were all answered here and what followed, as one; and an answer that
     says the same by itself. Each of both counts 3 tokens in and 9 out."""
     first = body(protocol, parts, streamed=streamed)
-    passed = BeforeCalls(protocol).add(first) if streamed else 0
-    edits = dict.fromkeys(edits_of(parts, range(3)), TakeOut(""))
+    passed = PassableLength(protocol).add(first) if streamed else 0
+    edits = dict.fromkeys(edits_of(parts, range(3)), CallRemoval(""))
     edited = edit_answer(protocol, first, edits, passed=passed)
     last = body(protocol, more, streamed=streamed)
     for name in (b"msg_", b"resp_", b"c", b"r"):
@@ -113,8 +113,8 @@ def joined(
     gone_on = [part for part in more if part.kind != "thinking"]
     if protocol in JOINS and any(part.kind == "text" for part in parts):
         gone_on = [replace(p, text=f"\n\n{p.text}") if p.kind == "text" else p for p in gone_on]
-    plain = body(protocol, [*answer_parts, *gone_on], streamed=streamed)
-    counted = re.sub(rb'(_tokens|candidatesTokenCount|"eval_count)": 9', rb'\1": 18', plain)
+    plain_body = body(protocol, [*answer_parts, *gone_on], streamed=streamed)
+    counted = re.sub(rb'(_tokens|candidatesTokenCount|"eval_count)": 9', rb'\1": 18', plain_body)
     counted = re.sub(rb'(_tokens|totalTokenCount)": 12', rb'\1": 21', counted)
     return new, counted
 
@@ -125,8 +125,8 @@ def test_what_an_answer_goes_on_with_is_part_of_it(
 ) -> None:
     """It starts once, says nothing of the calls, and counts what was written in both."""
     for more in GONE_ON:
-        new, plain = joined(protocol, ANSWERS[name], more, streamed)
-        events, expected = events_of(protocol, new), events_of(protocol, plain)
+        new, plain_body = joined(protocol, ANSWERS[name], more, streamed)
+        events, expected = events_of(protocol, new), events_of(protocol, plain_body)
         rows = [(kind, part.text.split(), part.name) for kind, part in parts_of(events)]
         assert rows == [(kind, p.text.split(), p.name) for kind, p in parts_of(expected)]
         end, wanted = end_of(events), end_of(expected)
@@ -173,13 +173,13 @@ def test_without_edits_it_is_the_very_same(protocol: str, name: str, streamed: b
 def test_what_leaves_before_the_calls_is_as_it_came(protocol: str) -> None:
     parts = ANSWERS["all kinds"]
     data = body(protocol, parts)
-    split = BeforeCalls(protocol).add(data)
+    split = PassableLength(protocol).add(data)
     assert not [word for call in CALLS for word in call.words if word in data[:split]]
     assert b"Hello." in data[:split]
     assert data[:split].endswith(b"\n")
     for sets_of_call in sets_of_calls():
         assert edit_answer(protocol, data, edits_of(parts, sets_of_call))[:split] == data[:split]
-    watched = BeforeCalls(protocol)
+    watched = PassableLength(protocol)
     left = [watched.add(data[nth : nth + 50]) for nth in range(0, len(data), 50)]
     assert left == sorted(left)
     assert left[-1] == split
@@ -191,7 +191,7 @@ def test_frames_of_what_stays_keep_their_bytes_but_for_numbers(protocol: str) ->
     parts = ANSWERS["all kinds"]
     data = body(protocol, parts)
     old = {re.sub(rb"\d+", b"0", frame) for frame in frames_of(data)}
-    for edit in (TakeOut("No."), NewArguments("{}")):
+    for edit in (CallRemoval("No."), NewArguments("{}")):
         new = frames_of(edit_answer(protocol, data, {parts.index(CALLS[0]): edit}))
         staying = [frame for frame in new if b"tool2" in frame and b"completed" not in frame]
         assert staying
@@ -205,7 +205,7 @@ def test_an_edit_of_what_is_no_call_is_refused(protocol: str) -> None:
     parts = ANSWERS["all kinds"]
     for place in (0, 5, -1):
         with pytest.raises(ValueError, match=f"no call at part {place}"):
-            edit_answer(protocol, body(protocol, parts), {place: TakeOut("No.")})
+            edit_answer(protocol, body(protocol, parts), {place: CallRemoval("No.")})
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "gemini", "ollama"])
@@ -225,7 +225,9 @@ def answers(draw: st.DrawFn) -> tuple[list[AnswerPart], dict[int, Edit]]:
         call(nth) if kind == "call" else AnswerPart(kind, f"{kind}{nth}.")  # type: ignore[arg-type]
         for nth, kind in enumerate(kinds)
     ]
-    choices = st.sampled_from([None, TakeOut("No."), TakeOut("Not é\u2028."), NewArguments(NEW)])
+    choices = st.sampled_from(
+        [None, CallRemoval("No."), CallRemoval("Not é\u2028."), NewArguments(NEW)]
+    )
     edits = {n: draw(choices) for n, part in enumerate(parts) if part.kind == "call"}
     return parts, {n: edit for n, edit in edits.items() if edit is not None}
 
@@ -281,22 +283,22 @@ def _check(
     found_parts = parts_of(events_of(protocol, new))
     text_before, text_after = text_of(old), text_of(found_parts)
     assert text_after.startswith(text_before)
-    reasons = {edit.reason for edit in edits.values() if isinstance(edit, TakeOut)}
+    reasons = {edit.reason for edit in edits.values() if isinstance(edit, CallRemoval)}
     assert all(reason in text_after[len(text_before) :] for reason in reasons)
     assert bool(reasons) == (text_after != text_before)
     left = [ended for kind, ended in found_parts if kind == "call"]
     expected = []
     for place, (kind, ended) in enumerate(old):
         match edits.get(place):
-            case TakeOut():
+            case CallRemoval():
                 assert not [word for word in calls[ended.name].words if word in new]
             case NewArguments():
                 assert not [word for word in calls[ended.name].words[1:] if word in new]
                 expected.append((ended.name, json.loads(NEW)))
             case _ if kind == "call":
                 expected.append((ended.name, ended.text))
-    matches = [
+    ended_calls = [
         (ended.name, json.loads(ended.text) if isinstance(wanted, dict) else ended.text)
         for ended, (_, wanted) in zip(left, expected, strict=True)
     ]
-    assert matches == expected
+    assert ended_calls == expected

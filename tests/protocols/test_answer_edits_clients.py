@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from playground.protocols.answer_edits import BeforeCalls, PassedAnswer, edit_answer
+from playground.protocols.answer_edits import PassableLength, PassedAnswer, edit_answer
 from playground.protocols.editable_answer import NewArguments
 from tests.protocols.answers import PROTOCOLS, body
 from tests.protocols.frames import spanned
@@ -55,10 +55,10 @@ def of_anthropic(data: bytes, streamed: bool) -> Any:
     client = anthropic.Anthropic(
         api_key="k", http_client=transport(library("httpx2"), data, streamed), max_retries=0
     )
-    asked: Any = {"model": "m", "max_tokens": 9, "messages": ASKED}
+    body: Any = {"model": "m", "max_tokens": 9, "messages": ASKED}
     if not streamed:
-        return client.messages.create(**asked).model_dump()
-    with client.messages.stream(**asked) as stream:
+        return client.messages.create(**body).model_dump()
+    with client.messages.stream(**body) as stream:
         return stream.get_final_message().model_dump()
 
 
@@ -106,8 +106,8 @@ def of_ollama(data: bytes, streamed: bool) -> Any:
         base_url="http://127.0.0.1",
         transport=httpx.MockTransport(lambda request: httpx.Response(200, content=data)),
     )
-    asked: Any = {"model": "m", "messages": ASKED, "stream": streamed}
-    answer = client.chat(**asked)
+    body: Any = {"model": "m", "messages": ASKED, "stream": streamed}
+    answer = client.chat(**body)
     pieces = [piece.model_dump() for piece in (answer if streamed else [answer])]
     message = "".join(piece["message"]["content"] or "" for piece in pieces)
     calls = [result for piece in pieces for result in piece["message"]["tool_calls"] or ()]
@@ -130,8 +130,8 @@ def test_the_official_package_sees_an_answer_without_the_calls(protocol: str) ->
         data = body(protocol, parts, streamed=streamed)
         for accepted in ((0,), (1,), (0, 2), (0, 1, 2)):
             new = edit_answer(protocol, data, edits_of(parts, accepted))
-            plain = body(protocol, without(protocol, parts, accepted), streamed=streamed)
-            assert read(new, streamed) == read(plain, streamed)
+            plain_body = body(protocol, without(protocol, parts, accepted), streamed=streamed)
+            assert read(new, streamed) == read(plain_body, streamed)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -141,11 +141,11 @@ def test_the_official_package_sees_one_answer_of_two(protocol: str) -> None:
     for parts in ANSWERS.values():
         for streamed in (True, False):
             for more in GONE_ON:
-                new, plain = joined(protocol, parts, more, streamed)
-                seen = read(new, streamed)
-                assert seen == read(plain, streamed)
-                shown = json.dumps(seen, default=str).encode()
-                assert not [word for call in CALLS for word in call.words if word in shown]
+                new, plain_body = joined(protocol, parts, more, streamed)
+                read_answer = read(new, streamed)
+                assert read_answer == read(plain_body, streamed)
+                answer_json = json.dumps(read_answer, default=str).encode()
+                assert not [word for call in CALLS for word in call.words if word in answer_json]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -155,10 +155,14 @@ def test_the_official_package_sees_the_new_arguments(protocol: str) -> None:
     for streamed in (True, False):
         data = body(protocol, parts, streamed=streamed)
         new = read(edit_answer(protocol, data, {place: NewArguments(NEW)}), streamed)
-        shown = json.dumps(new, default=str).replace("\\", "")
-        assert "first2" not in shown
-        assert "second2" not in shown
-        assert shown.count("12345678901234567890.5") + shown.count("1.2345678901234567e+19") >= 1
+        answer_json = json.dumps(new, default=str).replace("\\", "")
+        assert "first2" not in answer_json
+        assert "second2" not in answer_json
+        assert (
+            answer_json.count("12345678901234567890.5")
+            + answer_json.count("1.2345678901234567e+19")
+            >= 1
+        )
 
 
 @pytest.mark.parametrize("protocol", sorted(STREAMS | {"ollama"}))
@@ -167,7 +171,7 @@ def test_the_official_package_ignores_what_keeps_it_waiting(protocol: str) -> No
     parts, read = ANSWERS["all kinds"], CLIENTS[protocol]
     data = body(protocol, parts)
     events = spanned(protocol, data)
-    split = BeforeCalls(protocol).add(data)
+    split = PassableLength(protocol).add(data)
     for end in sorted({0, *(start for start, *_ in events if start <= split)}):
         state = PassedAnswer(protocol)
         state.add(data)
@@ -188,16 +192,18 @@ def cases() -> Iterator[dict[str, Any]]:
             about = {"protocol": protocol, "streamed": streamed}
             for sets_of_call in sets_of_calls():
                 edited = edit_answer(protocol, data, edits_of(parts, sets_of_call))
-                plain = body(protocol, without(protocol, parts, sets_of_call), streamed=streamed)
+                plain_body = body(
+                    protocol, without(protocol, parts, sets_of_call), streamed=streamed
+                )
                 yield {
                     **about,
                     "name": f"{protocol} {sets_of_call}",
                     "edited": edited,
-                    "plain": plain,
+                    "plain": plain_body,
                 }
         data = body(protocol, parts)
         events = spanned(protocol, data)
-        split = BeforeCalls(protocol).add(data)
+        split = PassableLength(protocol).add(data)
         for end in sorted({0, *(start for start, *_ in events if start <= split)}):
             state = PassedAnswer(protocol)
             state.add(data)
@@ -213,8 +219,8 @@ def test_the_packages_of_npm(tmp_path: Path) -> None:
     if node is None or not modules or not all((Path(modules) / name).is_dir() for name in names):
         pytest.skip("The folder that PLAYGROUND_NODE_MODULES names does not have all three.")
     (tmp_path / "node_modules").symlink_to(modules)
-    script, given = tmp_path / SCRIPT.name, tmp_path / "cases.json"
+    script, cases_path = tmp_path / SCRIPT.name, tmp_path / "cases.json"
     script.write_text(SCRIPT.read_text())
-    given.write_text(json.dumps(list(cases()), default=bytes.decode))
-    ran = subprocess.run((node, script, given), capture_output=True, text=True, timeout=50)
+    cases_path.write_text(json.dumps(list(cases()), default=bytes.decode))
+    ran = subprocess.run((node, script, cases_path), capture_output=True, text=True, timeout=50)
     assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr

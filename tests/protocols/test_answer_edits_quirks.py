@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from playground.core.events import PartEnded, PartStarted
-from playground.protocols.answer_edits import BeforeCalls, PassedAnswer, edit_answer
-from playground.protocols.editable_answer import Edit, NewArguments, TakeOut
+from playground.protocols.answer_edits import PassableLength, PassedAnswer, edit_answer
+from playground.protocols.editable_answer import CallRemoval, Edit, NewArguments
 from playground.protocols.server import IdSource, ModelReply, ReplyBlock
 from tests.protocols import gemini, responses
 from tests.protocols.answers import PROTOCOLS, body, call, text, thinking
@@ -32,7 +32,7 @@ from tests.protocols.test_answer_edits import values_of
 from tests.protocols.test_summary import BODIES, RECORDINGS
 from tests.simulator.talking import Talk
 
-NO = TakeOut("No.")
+NO = CallRemoval("No.")
 OTHER = NewArguments('{"z":26}')
 
 ROLE = chunk({"role": "assistant", "content": ""})
@@ -71,8 +71,8 @@ RESPONSES: dict[str, bytes] = {
 GROWING = sse(
     gemini.event(gemini.text("Hm.", thought=True)),
     gemini.event(gemini.growing(name="f")),
-    gemini.event(gemini.growing(gemini.at("$.a", stringValue="é", more=True))),
-    gemini.event(gemini.growing(gemini.at("$.a", stringValue="b"))),
+    gemini.event(gemini.growing(gemini.partial_arg("$.a", stringValue="é", more=True))),
+    gemini.event(gemini.growing(gemini.partial_arg("$.a", stringValue="b"))),
     gemini.event(gemini.growing(goes_on=False), reason="STOP", usageMetadata={"x": 1}),
     end="\r\n",
 )
@@ -99,16 +99,16 @@ BESIDE = {"message": {"role": "assistant", "content": "I look.", "tool_calls": [
           "finish_reason": "tool_calls", "index": 0}  # fmt: skip
 
 
-def called(protocol: str, data: bytes) -> list[tuple[str, str]]:
+def named_calls(protocol: str, data: bytes) -> list[tuple[str, str]]:
     """(name, arguments) of the calls."""
     ends = parts_of(events_of(protocol, data))
     return [(ended.name, ended.text) for kind, ended in ends if kind == "call"]
 
 
-def edited(protocol: str, data: bytes, edits: Mapping[int, Edit]) -> list[tuple[str, str]]:
+def edited_calls(protocol: str, data: bytes, edits: Mapping[int, Edit]) -> list[tuple[str, str]]:
     new = edit_answer(protocol, data, edits)
     assert not set(codes_of(events_of(protocol, new))) - set(codes_of(events_of(protocol, data)))
-    return called(protocol, new)
+    return named_calls(protocol, new)
 
 
 def two(*fragments: Any) -> bytes:
@@ -171,21 +171,23 @@ CHATS: dict[str, bytes] = {
 @pytest.mark.parametrize("name", CHATS)
 def test_calls_of_chat_dialects(name: str) -> None:
     data = CHATS[name]
-    first, second = called("openai_chat", data)
+    first, second = named_calls("openai_chat", data)
     places = [
         n for n, (kind, _) in enumerate(parts_of(events_of("openai_chat", data))) if kind == "call"
     ]
-    assert edited("openai_chat", data, {places[0]: NO}) == [second]
-    assert edited("openai_chat", data, {places[1]: NO}) == [first]
-    assert edited("openai_chat", data, {places[0]: OTHER}) == [("f", OTHER.text), second]
-    assert edited("openai_chat", data, {places[0]: OTHER, places[1]: NO}) == [("f", OTHER.text)]
+    assert edited_calls("openai_chat", data, {places[0]: NO}) == [second]
+    assert edited_calls("openai_chat", data, {places[1]: NO}) == [first]
+    assert edited_calls("openai_chat", data, {places[0]: OTHER}) == [("f", OTHER.text), second]
+    assert edited_calls("openai_chat", data, {places[0]: OTHER, places[1]: NO}) == [
+        ("f", OTHER.text)
+    ]
     none = edit_answer("openai_chat", data, dict.fromkeys(places, NO))
     choices = [c for v in values_of(none) if v != DONE for c in v["choices"]]
     assert not [c for c in choices if "tool_calls" in c["delta"]]
     assert {c["finish_reason"] for c in choices} == {None, "stop"} - (
         {None} if len(choices) == 1 else set()
     )
-    assert called("openai_chat", none) == []
+    assert named_calls("openai_chat", none) == []
 
 
 @pytest.mark.parametrize("index", [-1, "0", None, True])
@@ -195,15 +197,15 @@ def test_a_choice_or_candidate_of_an_odd_number_is_the_answer(index: Any) -> Non
     choices.append({"index": index, "delta": {}, "finish_reason": "tool_calls"})
     data = sse(*({"choices": [choice]} for choice in choices))
     if index is not True:
-        assert edited("openai_chat", data, {1: NO}) == []
-    given = gemini.event(gemini.call(args={}), gemini.call("g", args={}), reason="STOP")
-    given["candidates"][0]["index"] = index
+        assert edited_calls("openai_chat", data, {1: NO}) == []
+    answer_event = gemini.event(gemini.call(args={}), gemini.call("g", args={}), reason="STOP")
+    answer_event["candidates"][0]["index"] = index
     if index != -1:
-        assert edited("gemini", sse(given), {0: NO}) == [("g", "{}")]
+        assert edited_calls("gemini", sse(answer_event), {0: NO}) == [("g", "{}")]
 
 
 @pytest.mark.parametrize(
-    ("data", "left"),
+    ("data", "expected"),
     [
         (two(CUSTOM), []),
         (
@@ -246,9 +248,9 @@ def test_a_choice_or_candidate_of_an_odd_number_is_the_answer(index: Any) -> Non
         (json.dumps({"choices": [{**WHOLE, "message": {"tool_calls": [CUSTOM]}}]}).encode(), []),
     ],
 )
-def test_nothing_of_an_odd_call_of_chat_is_left(data: bytes, left: list[Any]) -> None:
+def test_nothing_of_an_odd_call_of_chat_is_left(data: bytes, expected: list[Any]) -> None:
     new = edit_answer("openai_chat", data, {0: NO})
-    assert called("openai_chat", new) == left
+    assert named_calls("openai_chat", new) == expected
     assert b'"f"' not in new
     assert b'\\"f\\"' not in new
     assert b"tool_calls" not in new
@@ -256,7 +258,9 @@ def test_nothing_of_an_odd_call_of_chat_is_left(data: bytes, left: list[Any]) ->
 
 
 def test_the_input_of_a_free_form_tool_is_no_json() -> None:
-    assert edited("openai_chat", two(CUSTOM), {0: NewArguments("DROP é")}) == [("f", "DROP é")]
+    assert edited_calls("openai_chat", two(CUSTOM), {0: NewArguments("DROP é")}) == [
+        ("f", "DROP é")
+    ]
     item = responses.call(type="custom_tool_call", input="SELECT")
     data = sse(
         {"type": "response.created", "response": responses.body(status="in_progress")},
@@ -267,21 +271,21 @@ def test_the_input_of_a_free_form_tool_is_no_json() -> None:
         responses.done(0, item),
         responses.completed(item),
     )
-    assert edited("openai_responses", data, {0: NewArguments("DROP é")}) == [("f", "DROP é")]
+    assert edited_calls("openai_responses", data, {0: NewArguments("DROP é")}) == [("f", "DROP é")]
     assert b"SEL" not in edit_answer("openai_responses", data, {0: NewArguments("DROP é")})
 
 
 @pytest.mark.parametrize("name", RESPONSES)
 def test_calls_of_responses_dialects(name: str) -> None:
     data = RESPONSES[name]
-    assert edited("openai_responses", data, {0: NO}) == [("g", '{"x": 1}')]
+    assert edited_calls("openai_responses", data, {0: NO}) == [("g", '{"x": 1}')]
     assert b'"a"' not in edit_answer("openai_responses", data, {0: NO})
-    assert edited("openai_responses", data, {1: NO, 0: OTHER}) == [("f", OTHER.text)]
-    assert edited("openai_responses", data, {0: NO, 1: NO}) == []
+    assert edited_calls("openai_responses", data, {1: NO, 0: OTHER}) == [("f", OTHER.text)]
+    assert edited_calls("openai_responses", data, {0: NO, 1: NO}) == []
 
 
 def test_arguments_that_gemini_streams_are_replaced_as_a_whole() -> None:
-    assert edited("gemini", GROWING, {1: OTHER}) == [("f", OTHER.text)]
+    assert edited_calls("gemini", GROWING, {1: OTHER}) == [("f", OTHER.text)]
     new = values_of(edit_answer("gemini", GROWING, {1: OTHER}))
     assert len(new) == 2
     assert new[-1]["candidates"][0]["finishReason"] == "STOP"
@@ -300,7 +304,7 @@ def test_an_array_of_gemini_stays_one() -> None:
     for accepted in ((0,), (1,), (2,), (0, 1), (0, 1, 2)):
         new = edit_answer("gemini", data, dict.fromkeys(accepted, NO))
         assert len(json.loads(new)) == 4 - len(accepted)
-        assert len(called("gemini", new)) == 3 - len(accepted)
+        assert len(named_calls("gemini", new)) == 3 - len(accepted)
 
 
 def test_what_an_emptied_frame_of_gemini_says_beside_is_said_by_the_next() -> None:
@@ -315,12 +319,12 @@ def test_what_an_emptied_frame_of_gemini_says_beside_is_said_by_the_next() -> No
 
 def test_a_call_of_anthropic_without_deltas_gets_one() -> None:
     use = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
-    assert edited("anthropic", message([use], [use], reason="tool_use"), {1: OTHER}) == [
+    assert edited_calls("anthropic", message([use], [use], reason="tool_use"), {1: OTHER}) == [
         ("f", "{}"),
         ("f", OTHER.text),
     ]
-    given = message([{**use, "input": {"x": 1}}], [{**use, "id": "b"}], reason="tool_use")
-    assert edited("anthropic", given, {0: OTHER}) == [("f", OTHER.text), ("f", "{}")]
+    answer_frames = message([{**use, "input": {"x": 1}}], [{**use, "id": "b"}], reason="tool_use")
+    assert edited_calls("anthropic", answer_frames, {0: OTHER}) == [("f", OTHER.text), ("f", "{}")]
 
 
 def test_numbers_close_up_whatever_order_the_blocks_began_in() -> None:
@@ -345,10 +349,10 @@ def test_numbers_close_up_whatever_order_the_blocks_began_in() -> None:
 
 def test_a_comment_within_an_event_is_no_frame() -> None:
     data = body("anthropic", [call(1), call(2)]).replace(b"\ndata: ", b"\n: waiting\ndata: ")
-    old = called("anthropic", data)
+    old = named_calls("anthropic", data)
     assert edit_answer("anthropic", data, {0: NO}).count(b": waiting") == 9
-    assert edited("anthropic", data, {0: NO}) == old[1:]
-    assert edited("anthropic", data, {0: OTHER}) == [("tool1", OTHER.text), old[1]]
+    assert edited_calls("anthropic", data, {0: NO}) == old[1:]
+    assert edited_calls("anthropic", data, {0: OTHER}) == [("tool1", OTHER.text), old[1]]
 
 
 def test_lines_of_ollama_that_say_more_than_a_call_stay() -> None:
@@ -360,7 +364,7 @@ def test_lines_of_ollama_that_say_more_than_a_call_stay() -> None:
     new = edit_answer("ollama", data, {1: NO, 3: NO})
     assert [value["message"]["content"] for value in values_of(new)] == ["x", "y\n\nNo."]
     assert values_of(new)[-1]["done_reason"] == "stop"
-    assert called("ollama", new) == []
+    assert named_calls("ollama", new) == []
 
 
 def test_what_is_cut_or_unreadable_behind_a_call_that_goes_is_no_piece_of_it() -> None:
@@ -395,7 +399,7 @@ def test_what_may_be_a_piece_of_a_call_is_held_with_it(first: Any) -> None:
     before = sse(ROLE, chunk({"content": "x"}))
     data = before + sse(first, *(calls(fragment(0, *more)) for more in [("a", "f", "{}")]))
     data += sse(chunk({}, "tool_calls"), DONE)
-    assert BeforeCalls("openai_chat").add(data) == len(before)
+    assert PassableLength("openai_chat").add(data) == len(before)
     place = [kind for kind, _ in parts_of(events_of("openai_chat", data))].index("call")
     new = edit_answer("openai_chat", data, {place: NO}, passed=len(before))
     assert new.startswith(before)
@@ -446,18 +450,18 @@ def test_a_line_of_ollama_that_adds_nothing() -> None:
 
 def test_the_response_of_responses_has_what_has_passed() -> None:
     data = body("openai_responses", SAID)
-    whole = values_of(data)
-    before, held, now = waiting(
+    whole_events = values_of(data)
+    before, waiting_frames, now = waiting(
         "openai_responses",
         SAID,
         b'event: response.output_item.added\ndata: {"type": "response.output_item.added", '
         b'"sequence_number": 14',
     )
-    assert before == held == b""
+    assert before == waiting_frames == b""
     (event,) = values_of(now)
     assert event["type"] == "response.in_progress"
     assert event["sequence_number"] == 13
-    assert event["response"]["output"] == whole[-1]["response"]["output"][:2]
+    assert event["response"]["output"] == whole_events[-1]["response"]["output"][:2]
     assert event["response"]["status"] == "in_progress"
     state = PassedAnswer("openai_responses")
     state.add(data)
@@ -475,7 +479,7 @@ def test_the_response_of_responses_has_what_has_passed() -> None:
 def test_calls_of_the_simulator_are_taken_out_and_edited(protocol: str, streamed: bool) -> None:
     talk = Talk(protocol)
     talk.prompt("Hi.")
-    sent, asked = talk.ask()
+    sent, model_request = talk.ask()
     blocks = (
         ReplyBlock("call", answer_part.text, answer_part.name)
         for answer_part in (call(1), call(2), call(3))
@@ -483,20 +487,20 @@ def test_calls_of_the_simulator_are_taken_out_and_edited(protocol: str, streamed
     reply = ModelReply(
         (ReplyBlock("thinking", "Hm."), ReplyBlock("text", "Hello."), *blocks), "calls"
     )
-    ids = IdSource.of(sent.body, 1, 1)
+    ids = IdSource.from_body(sent.body, 1, 1)
     if streamed:
-        data = b"".join(frame.data for frame in talk.end.frames(reply, asked, ids))
+        data = b"".join(frame.data for frame in talk.end.frames(reply, model_request, ids))
     else:
-        data = talk.end.whole(reply, asked, ids)
+        data = talk.end.whole(reply, model_request, ids)
     parts = parts_of(events_of(protocol, data))
     places = [place for place, (kind, _) in enumerate(parts) if kind == "call"]
-    rows = called(protocol, data)
+    rows = named_calls(protocol, data)
     assert len(rows) == 3
     for nth, place in enumerate(places):
-        assert edited(protocol, data, {place: NO}) == rows[:nth] + rows[nth + 1 :]
+        assert edited_calls(protocol, data, {place: NO}) == rows[:nth] + rows[nth + 1 :]
         new = [(rows[nth][0], OTHER.text)]
-        assert edited(protocol, data, {place: OTHER}) == rows[:nth] + new + rows[nth + 1 :]
-    assert edited(protocol, data, dict.fromkeys(places, NO)) == []
+        assert edited_calls(protocol, data, {place: OTHER}) == rows[:nth] + new + rows[nth + 1 :]
+    assert edited_calls(protocol, data, dict.fromkeys(places, NO)) == []
 
 
 @pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: folder.name)
@@ -516,9 +520,9 @@ def test_recorded_calls_are_taken_out_and_edited(folder: Path) -> None:
         )
     for place in places:
         new = edit_answer(protocol, data, {place: OTHER})
-        matches = parts_of(events_of(protocol, new))
-        assert matches[place][1].text == OTHER.text
-        assert matches[:place] + matches[place + 1 :] == old[:place] + old[place + 1 :]
+        parts = parts_of(events_of(protocol, new))
+        assert parts[place][1].text == OTHER.text
+        assert parts[:place] + parts[place + 1 :] == old[:place] + old[place + 1 :]
 
 
 def facts(parts: list[tuple[str, PartEnded]]) -> list[tuple[str, str, str, bool]]:
@@ -559,7 +563,7 @@ def test_a_call_beside_a_text_is_taken_out_of_items_without_their_own_index(writ
     assert not [kind for kind, _ in rows if kind == "call"]
     assert b"function_call" not in new
     assert new.count(b'output_text.done"') == 2  # the message's own, and that of the reason
-    assert edited("openai_responses", body, {1: OTHER}) == [("f", OTHER.text)]
+    assert edited_calls("openai_responses", body, {1: OTHER}) == [("f", OTHER.text)]
     assert b'{\\"x' not in edit_answer("openai_responses", body, {1: OTHER})
 
 
@@ -585,9 +589,9 @@ def test_a_call_that_stands_in_message_and_delta_is_taken_out_of_both(streamed: 
     ]
     new = edit_answer("openai_chat", body, {index: NO})
     assert b'"tool_calls"' not in new
-    assert called("openai_chat", new) == []
+    assert named_calls("openai_chat", new) == []
     assert b'\\"x\\"' not in edit_answer("openai_chat", body, {index: OTHER})
-    assert edited("openai_chat", body, {index: OTHER}) == [("f", OTHER.text)]
+    assert edited_calls("openai_chat", body, {index: OTHER}) == [("f", OTHER.text)]
     text = "" if streamed else "I look."
     messages = [
         part.text for kind, part in parts_of(events_of("openai_chat", new)) if kind == "text"
@@ -599,6 +603,6 @@ def test_a_call_that_the_end_of_a_stream_repeats_is_edited_in_both_places() -> N
     last = {"index": 0, "message": {"tool_calls": [COPY]}, "finish_reason": "tool_calls"}
     body = sse(ROLE, calls(COPY), {"object": "chat.completion", "choices": [last]}, DONE)
     new = edit_answer("openai_chat", body, {0: OTHER})
-    assert called("openai_chat", new) == [("f", OTHER.text)]
+    assert named_calls("openai_chat", new) == [("f", OTHER.text)]
     assert b'\\"x\\"' not in new
     assert b'"tool_calls"' not in edit_answer("openai_chat", body, {0: NO})

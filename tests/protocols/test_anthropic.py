@@ -129,7 +129,7 @@ def test_a_whole_message_yields_the_same_parts_as_its_stream() -> None:
         [{"type": "text", "text": "a"}],
         [{**CALL, "input": {"x": 1}}],
     ]
-    whole = {
+    whole_message = {
         "type": "message",
         "id": "m1",
         "model": "x",
@@ -137,7 +137,7 @@ def test_a_whole_message_yields_the_same_parts_as_its_stream() -> None:
         "stop_reason": "tool_use",
         "usage": {},
     }
-    document = events_of("anthropic", json.dumps(whole).encode())
+    document = events_of("anthropic", json.dumps(whole_message).encode())
     assert document == events_of("anthropic", message(*blocks, reason="tool_use"))
 
 
@@ -359,34 +359,38 @@ def test_labels(frame: dict[str, Any], words: str) -> None:
 def test_a_call_of_an_abandoned_attempt_is_doubted() -> None:
     """It ended before the message started anew, so the warning alone keeps rules from it."""
 
-    def one(id_: str) -> list[dict[str, Any]]:
+    def call_frames(id_: str) -> list[dict[str, Any]]:
         return [started(0, {**CALL, "id": id_}), grown(0, json_delta('{"x": 1}')), stopped(0)]
 
     lines = [started(0, TEXT), grown(0, text_delta("no")), stopped(0)]
     stop = event("message_delta", delta={"stop_reason": "end_turn"}, usage={})
-    for first in (one("t1"), [*one("t1"), started(1, TEXT)], [*one("t1"), STOPPED[0]]):
+    for first in (
+        call_frames("t1"),
+        [*call_frames("t1"), started(1, TEXT)],
+        [*call_frames("t1"), STOPPED[0]],
+    ):
         body = sse(START, *first, START, *lines, stop, event("message_stop"))
         events = spanned("anthropic", body)
         obey_the_grammar(events, len(body))
         assert "restarted" in codes_of([event for _, _, event in events])
     # A call that was not stopped is not complete.
-    body = sse(START, *one("t1")[:2], START, *one("t2"), *STOPPED)
+    body = sse(START, *call_frames("t1")[:2], START, *call_frames("t2"), *STOPPED)
     parts = [part.complete for _, part in parts_of(events_of("anthropic", body))]
     assert parts == [False, True]
     # The reason of the first attempt is none of the second.
-    body = sse(START, *one("t1"), STOPPED[0], START, *one("t2"))
+    body = sse(START, *call_frames("t1"), STOPPED[0], START, *call_frames("t2"))
     assert isinstance(end_of(events_of("anthropic", body)), ResponseFailed)
 
 
 @pytest.mark.parametrize(
-    ("place", "whole"), [(0, True), (1, True), (2, False), (3, False), (4, True), (5, True)]
+    ("place", "is_complete"), [(0, True), (1, True), (2, False), (3, False), (4, True), (5, True)]
 )
-def test_what_is_lost_after_a_call_is_none_of_it(place: int, whole: bool) -> None:
+def test_what_is_lost_after_a_call_is_none_of_it(place: int, is_complete: bool) -> None:
     call = [started(0, CALL), grown(0, json_delta('{"x": 1}')), stopped(0)]
     values: list[Any] = [START, *call, started(1, TEXT), stopped(1), *STOPPED]
     values.insert(place, '{"type": "content_blo')
     events = events_of("anthropic", sse(*values))
-    assert [part.complete for kind, part in parts_of(events) if kind == "call"] == [whole]
+    assert [part.complete for kind, part in parts_of(events) if kind == "call"] == [is_complete]
     assert codes_of(events) == ["bad_json"]
 
 

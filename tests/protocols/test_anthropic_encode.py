@@ -15,7 +15,7 @@ from tests.protocols.requests import (
     call,
     encoded,
     request,
-    result,
+    result_part,
     results,
     user,
 )
@@ -37,7 +37,7 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("anthropic", request(*messages, **changes))[0]
 
 
-def said(*messages: Message) -> list[dict[str, Any]]:
+def encode_messages(*messages: Message) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = body_of(*messages)["messages"]
     return results
 
@@ -197,23 +197,23 @@ def test_tools_that_are_eager_free_form_or_not_allowed() -> None:
 
 
 def test_images_of_a_prompt_stand_before_its_text() -> None:
-    seen = MessagePart("image", content=(IMAGE,))
-    asked = Message("user", (seen, seen, MessagePart("text", "what?")))
-    shown = {
+    image_part = MessagePart("image", content=(IMAGE,))
+    prompt = Message("user", (image_part, image_part, MessagePart("text", "what?")))
+    image_block = {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": "aGk="},
     }
-    assert said(asked) == [
-        {"role": "user", "content": [shown, shown, {"type": "text", "text": "what?"}]}
+    assert encode_messages(prompt) == [
+        {"role": "user", "content": [image_block, image_block, {"type": "text", "text": "what?"}]}
     ]
-    after = said(assistant(call("t1")), results(result("t1", "x")), asked)
+    after = encode_messages(assistant(call("t1")), results(result_part("t1", "x")), prompt)
     assert [block["type"] for block in after[1]["content"]] == [
         "tool_result", "image", "image", "text"
     ]  # fmt: skip
 
 
 def test_own_blocks_go_back_as_they_came() -> None:
-    blocks = said(
+    blocks = encode_messages(
         user("hi"),
         assistant(
             own("thinking", "why", type="thinking", signature="s"),
@@ -248,16 +248,18 @@ def test_foreign_opaque_parts_are_left_out_with_a_note() -> None:
 
 def test_a_turn_of_which_nothing_is_left_is_not_sent() -> None:
     foreign = MessagePart("thinking", "why", protocol="openai_chat")
-    assert said(user("a"), assistant(foreign, MessagePart("text", " \n")), user("", "b")) == [
+    assert encode_messages(
+        user("a"), assistant(foreign, MessagePart("text", " \n")), user("", "b")
+    ) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
     ]
 
 
 def test_results_are_one_message_before_the_text_that_follows() -> None:
-    last = said(
+    last = encode_messages(
         user("hi"),
         assistant(call("t1"), call("t2")),
-        results(result("t1", "one"), result("t2", "two", IMAGE)),
+        results(result_part("t1", "one"), result_part("t2", "two", IMAGE)),
         user("and?"),
     )[-1]
     picture = {"type": "base64", "media_type": "image/png", "data": "aGk="}
@@ -276,8 +278,9 @@ def test_results_are_one_message_before_the_text_that_follows() -> None:
 
 
 def test_an_empty_result_has_no_content_and_an_empty_error_has_words() -> None:
-    blocks = said(
-        assistant(call("a"), call("b")), results(result("a", ""), result("b", is_error=True))
+    blocks = encode_messages(
+        assistant(call("a"), call("b")),
+        results(result_part("a", ""), result_part("b", is_error=True)),
     )
     assert blocks[1]["content"][0] == {"type": "tool_result", "tool_use_id": "a"}
     assert blocks[1]["content"][1]["content"]
@@ -285,16 +288,18 @@ def test_an_empty_result_has_no_content_and_an_empty_error_has_words() -> None:
 
 @pytest.mark.parametrize("text", ["[1]", "nope", '{"x": NaN}', '"{}"'])
 def test_input_must_be_an_object(text: str) -> None:
-    wanted = request(assistant(call("t1", text)), results(result("t1", "bad")))
+    wanted = request(assistant(call("t1", text)), results(result_part("t1", "bad")))
     body, sent = encoded("anthropic", wanted)
     assert body["messages"][0]["content"][0]["input"] == {}
     assert "not a JSON object" in sent.notes[0]
 
 
 def test_ids_are_made_fit_and_stay_paired() -> None:
-    messages = said(
+    messages = encode_messages(
         assistant(call("functions.f:0"), call("same"), call("same")),
-        results(result("functions.f:0", "1"), result("same", "2"), result("same", "3")),
+        results(
+            result_part("functions.f:0", "1"), result_part("same", "2"), result_part("same", "3")
+        ),
     )
     sent = [block["id"] for block in messages[0]["content"]]
     assert sent == [block["tool_use_id"] for block in messages[1]["content"]]
@@ -302,16 +307,16 @@ def test_ids_are_made_fit_and_stay_paired() -> None:
     assert all(id_.replace("_", "").isalnum() for id_ in sent)
 
 
-def served(kind: str, id_: str, text: str = "", **more: Any) -> MessagePart:
+def server_part(kind: str, id_: str, text: str = "", **more: Any) -> MessagePart:
     own_part = kind == "server_call"
     block: dict[str, Any] = {"id" if own_part else "tool_use_id": id_}
     block |= SEARCH if own_part else FOUND
-    given: dict[str, Any] = {"call_id": id_, "meta": {"block": block}, "protocol": "anthropic"}
-    return MessagePart(kind, text, **{**given, **more})
+    fields: dict[str, Any] = {"call_id": id_, "meta": {"block": block}, "protocol": "anthropic"}
+    return MessagePart(kind, text, **{**fields, **more})
 
 
-CALLED = served("server_call", "s1", '{"q":1}')
-ANSWERED = served("server_result", "s1")
+CALLED = server_part("server_call", "s1", '{"q":1}')
+ANSWERED = server_part("server_result", "s1")
 SEALED = own("thinking", "why", type="thinking", signature="s")
 
 
@@ -347,29 +352,31 @@ def test_what_would_be_refused_for_ever_is_left_out(
 
 
 def test_a_call_of_the_providers_own_may_wait_for_its_result() -> None:
-    paused = said(user("hi"), assistant(SAID, CALLED))
+    paused = encode_messages(user("hi"), assistant(SAID, CALLED))
     assert [block["type"] for block in paused[1]["content"]] == ["text", "server_tool_use"]
     caller = {"type": "code_execution_20260120", "tool_id": "s1"}
     within = replace(own("call", "{}", caller=caller), name="f", call_id="t1")
-    message = results(result("t1", "x"))
-    ran = said(
+    message = results(result_part("t1", "x"))
+    ran = encode_messages(
         user("hi"), assistant(CALLED, within), message, assistant(ANSWERED, SAID), user("on")
     )
     assert [block["type"] for block in ran[1]["content"]] == ["server_tool_use", "tool_use"]
     assert ran[1]["content"][1]["caller"] == caller
     assert ran[3]["content"][0]["type"] == "web_search_tool_result"
-    alone = said(user("hi"), assistant(within), message)
+    alone = encode_messages(user("hi"), assistant(within), message)
     assert "caller" not in alone[1]["content"][0]
 
 
 def test_text_of_a_turn_that_was_cut_goes_without_what_came_with_it() -> None:
     cited = own("text", "a", type="text", citations=[{"n": 1}])
-    (block,) = said(user("hi"), assistant(replace(cited, complete=False)))[1]["content"]
+    (block,) = encode_messages(user("hi"), assistant(replace(cited, complete=False)))[1]["content"]
     assert block == {"type": "text", "text": "a"}
 
 
 def test_images_of_failed_results_stand_behind_the_results() -> None:
-    message = results(result("t1", IMAGE, is_error=True), result("t2", "no", IMAGE, is_error=True))
+    message = results(
+        result_part("t1", IMAGE, is_error=True), result_part("t2", "no", IMAGE, is_error=True)
+    )
     wanted = request(assistant(call("t1"), call("t2")), message, user("on"))
     body, sent = encoded("anthropic", wanted)
     first, second, *rest = body["messages"][1]["content"]

@@ -22,7 +22,7 @@ from playground.protocols.body_edits import (
     result_keys,
 )
 from playground.protocols.history_form import ResultEdit
-from playground.protocols.raw_json import Quoted
+from playground.protocols.raw_json import JsonText
 from playground.protocols.registry import CODECS, REQUEST_READERS
 from playground.protocols.request import RequestItem, RequestNotes, ResultMessage
 from playground.protocols.server import BadRequest, ModelReply, ReplyBlock, call
@@ -117,7 +117,7 @@ def says(protocol: str, result: ResultMessage, edit: ResultEdit) -> bool:
 def check_edited(protocol: str, before: bytes, after: bytes, at: tuple[str | int, ...]) -> None:
     """But for the content of the result at `at` every byte is the one that came."""
     old, new = (body.decode("utf-8", "surrogateescape") for body in (before, after))
-    (start, end), (_, new_end) = Quoted(old).span(*at), Quoted(new).span(*at)
+    (start, end), (_, new_end) = JsonText(old).span(*at), JsonText(new).span(*at)
     assert new[:start] == old[:start]
     assert new[new_end:] == old[end:]
     assert _others(protocol, old, at) == _others(protocol, new, at)
@@ -125,7 +125,7 @@ def check_edited(protocol: str, before: bytes, after: bytes, at: tuple[str | int
 
 def _others(protocol: str, text: str, at: tuple[str | int, ...]) -> dict[tuple[str, ...], str]:
     """The members of a result that no edit changes, to the letter."""
-    quoted, value = Quoted(text), json.loads(Quoted(text).member(*at))
+    quoted, value = JsonText(text), json.loads(JsonText(text).member(*at))
     inner: list[tuple[str, ...]] = []
     if protocol == "gemini":
         inner = [("functionResponse", name) for name in value["functionResponse"]]
@@ -147,8 +147,8 @@ def three_results(protocol: str, *, ids: bool = True) -> bytes:
         for n in range(3)
     ]
     calls = [call_part(f"call_{n}", f'{{"x": {n}}}') for n in range(3)]
-    asked = request(user("Go."), assistant(*calls), results(*parts), user("And now?"))
-    body = CODECS[protocol].encode(asked).body
+    model_request = request(user("Go."), assistant(*calls), results(*parts), user("And now?"))
+    body = CODECS[protocol].encode(model_request).body
     return body if ids else without_ids(protocol, body)
 
 
@@ -221,12 +221,12 @@ def test_all_that_a_result_says_is_replaced_and_all_else_stays(protocol: str) ->
 
 def test_names_of_gemini_in_either_case_and_images_in_results() -> None:
     for name in ("functionResponse", "function_response"):
-        given = {"name": "f", "response": {"output": "secret"}, "scheduling": "S"}
+        response_fields = {"name": "f", "response": {"output": "secret"}, "scheduling": "S"}
         image = [{"inlineData": {"mimeType": "image/png", "data": "c2VjcmV0"}}]
-        part = {name: {**given, "parts": image}, "other": 1}
+        part = {name: {**response_fields, "parts": image}, "other": 1}
         body = json.dumps({"contents": [{"parts": [{"text": "a"}, part]}]}).encode()
         [key] = result_keys("gemini", json.loads(body)).values()
-        part = {name: {**given, "response": {"error": "no"}}, "other": 1}
+        part = {name: {**response_fields, "response": {"error": "no"}}, "other": 1}
         wanted = {"contents": [{"parts": [{"text": "a"}, part]}]}
         assert json.loads(edit_results("gemini", body, {key: ResultEdit("no", True)})) == wanted
         exact = edit_results("gemini", body, {key: ResultEdit('{"n": 1.50}')})
@@ -245,8 +245,8 @@ def test_one_id_for_several_calls() -> None:
     """Some servers count the calls of each answer from 0."""
     turns = [(assistant(call_part("0")), results(result_part(f"r{n}"))) for n in range(3)]
     messages = [message for turn in turns for message in turn]
-    asked = request(user("Go."), *messages)
-    value = json.loads(CODECS["ollama"].encode(asked).body)
+    model_request = request(user("Go."), *messages)
+    value = json.loads(CODECS["ollama"].encode(model_request).body)
     for message in value["messages"]:  # as the client has them
         for built in message.get("tool_calls", ()):
             built["id"] = "0"
@@ -377,12 +377,12 @@ def test_results_of_recorded_requests() -> None:
     several = list(recorded_requests())
     if not several:
         pytest.skip(WITHOUT)
-    matches = [
+    edited_bodies = [
         check_any(protocol, body, EDIT, Random(1))
         for protocol, body in several
         if result_keys(protocol, body)
     ]
-    assert sum(matches) >= 8
+    assert sum(edited_bodies) >= 8
 
 
 # Answers of the provider that are put back.
@@ -429,7 +429,7 @@ def answers_in(protocol: str, body: bytes) -> list[list[int]]:
 
 
 def content_of(protocol: str, body: bytes, places: Sequence[int]) -> bytes:
-    quoted = Quoted(body.decode())
+    quoted = JsonText(body.decode())
     member = MEMBERS.get(protocol, "messages")
     raws = [quoted.member(member, place) for place in places]
     return (f"[{','.join(raws)}]" if protocol == "openai_responses" else raws[0]).encode()
@@ -437,12 +437,12 @@ def content_of(protocol: str, body: bytes, places: Sequence[int]) -> bytes:
 
 def going_on(talk: Talk) -> ModelRequest:
     """The next request, in which the user has said something more."""
-    asked = talk.request()
-    return replace(asked, messages=(*asked.messages, user("And now?")))
+    model_request = talk.request()
+    return replace(model_request, messages=(*model_request.messages, user("And now?")))
 
 
-def written(protocol: str, asked: ModelRequest, messages: Sequence[Message]) -> bytes:
-    return CODECS[protocol].encode(replace(asked, messages=tuple(messages))).body
+def encode_body(protocol: str, model_request: ModelRequest, messages: Sequence[Message]) -> bytes:
+    return CODECS[protocol].encode(replace(model_request, messages=tuple(messages))).body
 
 
 def gave(protocol: str, truth: bytes, *given: Sequence[ResultEdit | None]) -> list[ProviderAnswer]:
@@ -466,12 +466,14 @@ def test_absorbed_calls_are_put_back(protocol: str) -> None:
         talk.answer(ModelReply((think("Well."), say("I see."), *last), "calls" if last else "stop"))
         if last:
             talk.results(["three"])
-        asked = going_on(talk)
-        truth = written(protocol, asked, asked.messages)
-        prompt, before, _, after, *rest = asked.messages
+        model_request = going_on(talk)
+        truth = encode_body(protocol, model_request, model_request.messages)
+        prompt, before, _, after, *rest = model_request.messages
         passed = [part for part in before.parts if part.kind != "call"]
         passed += [part for part in after.parts if part.kind != "thinking"]
-        copy = written(protocol, asked, [prompt, Message("assistant", tuple(passed)), *rest])
+        copy = encode_body(
+            protocol, model_request, [prompt, Message("assistant", tuple(passed)), *rest]
+        )
         assert json.dumps(json.loads(truth)).count(SEALED.get(protocol, '"thinking": "')) >= 2
         answers = gave(protocol, truth, [ResultEdit("one"), ResultEdit("No.", is_error=True)], [])
         [at] = answers_in(protocol, copy)
@@ -496,14 +498,14 @@ def test_results_of_here_stand_with_those_of_the_agent(protocol: str) -> None:
         talk.prompt("Go.")
         talk.answer(ModelReply((think("Hm."), say("I look."), do(1), do(2), do(3)), "calls"))
         talk.results(["one", "two", "three"])
-        asked = going_on(talk)
-        truth = written(protocol, asked, asked.messages)
-        first, answer, result, *rest = asked.messages
+        model_request = going_on(talk)
+        truth = encode_body(protocol, model_request, model_request.messages)
+        first, answer, result, *rest = model_request.messages
         calls = [part for part in answer.parts if part.kind == "call"]
         parts = [p for p in answer.parts if p.kind != "call" or calls.index(p) in own]
-        copy = written(
+        copy = encode_body(
             protocol,
-            asked,
+            model_request,
             [
                 first,
                 Message("assistant", tuple(parts)),
@@ -529,8 +531,8 @@ def test_all_beside_the_answer_keeps_its_bytes(protocol: str, seed: int) -> None
     restored = replace_answer(
         protocol, body, at, [ProviderAnswer(content, [ResultEdit("new")]), ProviderAnswer(content)]
     )
-    start, _ = Quoted(body.decode()).span(member, at[0])
-    _, end = Quoted(body.decode()).span(member, at[-1])
+    start, _ = JsonText(body.decode()).span(member, at[0])
+    _, end = JsonText(body.decode()).span(member, at[-1])
     assert restored.startswith(body.decode()[:start].encode())
     assert restored.endswith(body.decode()[end:].encode())
     assert [text_of(result) for result in results_of(protocol, restored)] == ["a", "new", "a", "a"]
@@ -544,8 +546,8 @@ def test_ids_that_the_agent_made_up_become_the_providers(model: str) -> None:
         talk.prompt("Go.")
         talk.answer(ModelReply((say("I look."), do(1), do(2)), "calls"))
         talk.results(["one", "two"])
-        asked = talk.request()
-        truth = written("gemini", asked, asked.messages)
+        model_request = talk.request()
+        truth = encode_body("gemini", model_request, model_request.messages)
         value = json.loads(truth)
         _, answer, result = value["contents"]
         calls = [part for part in answer["parts"] if "functionCall" in part]

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from playground.protocols.server import ANY, BadRequest, Citation, Phrases, Shape, check_shape, must
+from playground.protocols.server import (
+    ANY,
+    BadRequest,
+    Citation,
+    Phrases,
+    Shape,
+    check_shape,
+    predicate_rule,
+)
 
 SOURCE = Citation("the test")
 
@@ -15,19 +23,19 @@ class Says(Phrases):
     def __init__(self, lead: str = "") -> None:
         self.lead = lead
 
-    def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
+    def refuse_type(self, value: Any, where: str, shape: Shape) -> BadRequest:
         return SOURCE.refusal(f"{self.lead}{where} is no {shape.name}")
 
-    def missing(self, where: str, shape: Shape) -> BadRequest:
+    def refuse_missing(self, where: str, shape: Shape) -> BadRequest:
         return SOURCE.refusal(f"{where} is missing")
 
-    def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
+    def refuse_unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
         return SOURCE.refusal(f"{self.join(where, name)} is unknown")
 
-    def odd_kind(self, value: Any, where: str, shape: Shape) -> BadRequest:
+    def refuse_variant(self, value: Any, where: str, shape: Shape) -> BadRequest:
         return SOURCE.refusal(f"{where} is of another kind")
 
-    def within(self, where: str, shape: Shape, kind: str = "") -> str:
+    def inner_place(self, where: str, shape: Shape, kind: str = "") -> str:
         return f"{where}<{kind}>" if kind else where
 
 
@@ -47,7 +55,7 @@ BODY = Shape(
     closed=True,
     required=("model",),
     members={
-        "model": Shape(str, "text", rules=(must(len, "{where} is empty", SOURCE),)),
+        "model": Shape(str, "text", rules=(predicate_rule(len, "{where} is empty", SOURCE),)),
         "count": Shape(int, "integer", null=True),
         "share": Shape((int, float), "number"),
         "pieces": Shape((str, list), "list", each=PIECE),

@@ -23,9 +23,9 @@ from tests.protocols.frames import (
     spanned,
     sse,
 )
-from tests.protocols.gemini import at, growing
 from tests.protocols.gemini import call as gemini_call
 from tests.protocols.gemini import event as gemini_event
+from tests.protocols.gemini import growing, partial_arg
 
 A, B = '{"hall":"A"}', '{"hall":"B"}'
 Call = tuple[str, str]
@@ -256,7 +256,7 @@ CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
     "gemini, interleaved": (
         "gemini",
         _gemini(
-            growing(at("$.hall", stringValue="A", more=True), name="seat_map"),
+            growing(partial_arg("$.hall", stringValue="A", more=True), name="seat_map"),
             gemini_call("seat_map", args=HALL_B),
         ),
         [("", '{"hall": "B"}')],
@@ -371,7 +371,7 @@ CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
     "gemini, end again": (
         "gemini",
         _gemini(
-            growing(at("$.hall", stringValue="A"), name="seat_map"),
+            growing(partial_arg("$.hall", stringValue="A"), name="seat_map"),
             {"functionCall": {"args": HALL_A}},
         ),
         [("", '{"hall": "A"}')],
@@ -399,7 +399,7 @@ CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
     "gemini, end differs": (
         "gemini",
         _gemini(
-            growing(at("$.hall", stringValue="A"), name="seat_map"),
+            growing(partial_arg("$.hall", stringValue="A"), name="seat_map"),
             {"functionCall": {"args": HALL_B}},
         ),
         [("", '{"hall": "B"}')],
@@ -414,8 +414,8 @@ def test_pieces_go_to_their_call(name: str) -> None:
     for cuts in ((), range(0, len(body), 7), range(len(body))):
         events = [event for *_, event in spanned(protocol, body, cuts=cuts)]
         complete = [part for kind, part in parts_of(events) if kind == "call" and part.complete]
-        matches = [(part.provider_id, part.text) for part in complete]
-        assert matches == [*wanted]
+        part_texts = [(part.provider_id, part.text) for part in complete]
+        assert part_texts == [*wanted]
         warned = [event for event in events if isinstance(event, Warned)]
         assert [event.code for event in warned if event.code != "no_opening"] == [*codes]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from playground.protocols.answer_edits import BeforeCalls
+from playground.protocols.answer_edits import PassableLength
 from playground.protocols.base import UNREAD
 from playground.protocols.call_search import has_call, has_unlocated_call
 from playground.protocols.framing import MAX_TEXT
@@ -219,7 +219,7 @@ def test_a_body_with_a_call_that_the_decoder_does_not_see_does_not_leave(
     protocol: str, value: Any
 ) -> None:
     data = (value if isinstance(value, str) else json.dumps(value)).encode()
-    assert BeforeCalls(protocol).add(data + b"\n") == 0
+    assert PassableLength(protocol).add(data + b"\n") == 0
     assert unread_frames(protocol, data) == [data]
 
 
@@ -233,11 +233,11 @@ def test_a_frame_with_a_call_that_the_decoder_does_not_see_does_not_leave(
 ) -> None:
     begin = framed(protocol, *BEGINS[protocol])
     data = begin + framed(protocol, value, *BEGINS[protocol])
-    before = BeforeCalls(protocol)
+    before = PassableLength(protocol)
     assert before.add(begin) == len(begin)
     assert before.add(data[len(begin) :]) == len(begin)
     for size in (1, 7):
-        before = BeforeCalls(protocol)
+        before = PassableLength(protocol)
         cuts = [data[at : at + size] for at in range(0, len(data), size)]
         assert max(map(before.add, cuts)) == len(begin)
     assert unread_frames(protocol, data)
@@ -421,14 +421,14 @@ def test_a_deep_value_is_searched_without_recursion() -> None:
 )
 def test_text_before_the_events_does_not_leave_however_long_it_is(lead: bytes, size: int) -> None:
     data = lead + b"x" * (MAX_TEXT + 1000) + b"\n\n" + CALLS_BEHIND
-    before = BeforeCalls("openai_chat")
+    before = PassableLength("openai_chat")
     assert {before.add(data[at : at + size]) for at in range(0, len(data), size)} == {0}
 
 
 def test_text_between_the_events_does_not_leave_however_long_it_is() -> None:
     begin = sse(*BEGINS["openai_chat"])
     data = begin + b"a: bbbb\n" * (MAX_TEXT // 4) + b"\n" + CALLS_BEHIND
-    before = BeforeCalls("openai_chat")
+    before = PassableLength("openai_chat")
     assert before.add(begin) == len(begin)
     passed = {before.add(data[at : at + 999]) for at in range(len(begin), len(data), 999)}
     assert passed == {len(begin)}
@@ -436,7 +436,7 @@ def test_text_between_the_events_does_not_leave_however_long_it_is() -> None:
 
 def test_keepalives_leave_when_they_are_complete() -> None:
     begin = sse(*BEGINS["openai_chat"]) + b": ping\n\nretry: 10\n\nevent: ping\n\n"
-    before = BeforeCalls("openai_chat")
+    before = PassableLength("openai_chat")
     assert before.add(begin) == len(begin)
     assert before.add(b"ping\n\n") == len(begin)
     more = b"ping\n\n" + sse(chunk({"content": "x"}))
@@ -448,4 +448,4 @@ def test_a_line_that_some_clients_read_as_two_does_not_leave(lead: bytes) -> Non
     """Python's `splitlines` knows more line ends than the specification."""
     begin = sse(*BEGINS["openai_chat"])
     hidden = lead + sse(chunk({"tool_calls": TOOL_CALLS}))
-    assert BeforeCalls("openai_chat").add(begin + hidden) == len(begin)
+    assert PassableLength("openai_chat").add(begin + hidden) == len(begin)

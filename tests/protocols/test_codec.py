@@ -91,8 +91,12 @@ SEEDS: dict[str, list[bytes]] = {
             gemini.event({"executableCode": {"code": "1"}}, {"inlineData": {"data": "aGk="}}),
             gemini.event(gemini.call(args={"x": 1}, id="a", signature="t")),
             gemini.event(gemini.growing(name="g")),
-            gemini.event(gemini.growing(gemini.at("$.a[0].b", stringValue="é", more=True))),
-            gemini.event(gemini.growing(gemini.at("$.c", numberValue=1.50)), reason="STOP"),
+            gemini.event(
+                gemini.growing(gemini.partial_arg("$.a[0].b", stringValue="é", more=True))
+            ),
+            gemini.event(
+                gemini.growing(gemini.partial_arg("$.c", numberValue=1.50)), reason="STOP"
+            ),
             gemini.event(gemini.growing(goes_on=False), usageMetadata={"promptTokenCount": 1}),
             end="\r\n",
         ),
@@ -186,11 +190,11 @@ def test_every_codec_is_held_to_this() -> None:
 
 @pytest.mark.parametrize(("protocol", "body"), CASES)
 def test_cut_everywhere_and_once_anywhere(protocol: str, body: bytes) -> None:
-    whole = spanned(protocol, body)
-    obey_the_grammar(whole, len(body))
-    assert spanned(protocol, body, cuts=range(len(body))) == whole
+    spans = spanned(protocol, body)
+    obey_the_grammar(spans, len(body))
+    assert spanned(protocol, body, cuts=range(len(body))) == spans
     for cut in range(1, len(body), 7):
-        assert spanned(protocol, body, cuts=[cut]) == whole
+        assert spanned(protocol, body, cuts=[cut]) == spans
 
 
 @UNHURRIED

@@ -91,10 +91,10 @@ def test_a_call_in_doubt_is_never_complete() -> None:
     answer = EventBuilder()
     early, open_part, late, sure = (answer.start(kind) for kind in ("call", "text", "call", "call"))
     answer.stop(early)
-    answer.doubt()
-    answer.trust(sure)
+    answer.mark_doubtful()
+    answer.mark_trusted(sure)
     after, output = answer.start("call"), answer.start("call")
-    answer.doubt(output)
+    answer.mark_doubtful(output)
     answer.sound = False
     garbled = answer.start("call")
     for part in (open_part, late, sure, after, output, garbled):

@@ -172,7 +172,7 @@ def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("between", "whole"),
+    ("between", "is_complete"),
     [
         (b"", True),
         (b"data: [1]\n\n", True),
@@ -183,7 +183,7 @@ def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
     ids=["all", "no object", "not UTF-8", "a comment", "empty"],
 )
 def test_after_a_frame_that_is_no_utf8_an_open_call_is_not_complete(
-    between: bytes, whole: bool
+    between: bytes, is_complete: bool
 ) -> None:
     head, tail = (
         sse(calls(fragment(0, "a", "f", '{"x":1'))),
@@ -191,7 +191,7 @@ def test_after_a_frame_that_is_no_utf8_an_open_call_is_not_complete(
     )
     events = events_of("openai_chat", head + between + tail)
     assert isinstance(end_of(events), ResponseEnded)
-    assert [part.complete for kind, part in parts_of(events) if kind == "call"] == [whole]
+    assert [part.complete for kind, part in parts_of(events) if kind == "call"] == [is_complete]
 
 
 def test_a_call_made_from_bytes_that_are_no_utf8_is_not_complete() -> None:

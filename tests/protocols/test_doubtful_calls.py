@@ -16,7 +16,7 @@ from playground.core.rules import Rule
 from playground.core.session import Call
 from playground.core.tools import Tool
 from playground.protocols.registry import codec
-from tests.playbook import begun, checked, opened, session
+from tests.playbook import call_checked, opened, session, start_events
 
 SEAT_MAP = Tool("seat_map", "Shows it.", {"type": "object"}, "mock", {"result": "ok"})
 ALLOW = Rule("*", "run", words="--allow all")
@@ -93,12 +93,12 @@ def decoded(protocol: str, data: bytes) -> tuple[list[Call], bool]:
     """The calls of a stream, and whether a rule for all tools runs the first one."""
     decoder = codec(protocol).decoder(200)
     answer: list[Event] = [e for *_, e in (*decoder.feed(data), *decoder.end(True))]
-    state = session(*begun(SEAT_MAP), *opened(1), *answer)
+    state = session(*start_events(SEAT_MAP), *opened(1), *answer)
     turn = state.turns[0]
     if turn.end is None or not turn.calls:
         return turn.calls, False
     first = turn.calls[0].id
-    state = session(*begun(SEAT_MAP), *opened(1), *answer, checked(first))
+    state = session(*start_events(SEAT_MAP), *opened(1), *answer, call_checked(first))
     events = [each.event for each in next_commands(state, [ALLOW]) if isinstance(each, Record)]
     ran = any(isinstance(each, CallDecided) and each.call_id == first for each in events)
     return state.turns[0].calls, ran

@@ -21,7 +21,7 @@ from playground.protocols.registry import CODECS, codec
 from tests.factories import Log, settings
 from tests.protocols import responses
 from tests.protocols.frames import DONE, UNHURRIED, chunk, fragment, message, parts_of, spanned, sse
-from tests.protocols.requests import assistant, call, encoded, request, result, results, user
+from tests.protocols.requests import assistant, call, encoded, request, result_part, results, user
 
 BLOCKS: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "why", "signature": "sig"},
@@ -77,23 +77,23 @@ def sent_again(protocol: str, body: bytes) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_anthropic_blocks_come_back_verbatim(streamed: bool) -> None:
-    whole = {"type": "message", "content": BLOCKS, "stop_reason": "tool_use", "usage": {}}
+    whole_message = {"type": "message", "content": BLOCKS, "stop_reason": "tool_use", "usage": {}}
     stream = message(*([block] for block in BLOCKS), reason="tool_use")
-    messages = sent_again("anthropic", stream if streamed else json.dumps(whole).encode())
+    messages = sent_again("anthropic", stream if streamed else json.dumps(whole_message).encode())
     assert messages[1] == {"role": "assistant", "content": BLOCKS}
     assert messages[2]["content"][0]["tool_use_id"] == "t1"
 
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_openai_messages_come_back_verbatim(streamed: bool) -> None:
-    whole = {"role": "assistant", "content": "so", "reasoning_details": DETAILS}
+    message = {"role": "assistant", "content": "so", "reasoning_details": DETAILS}
     tail = {"tool_calls": [{"index": 0, **TOOL_CALL}]}
-    document = {"choices": [{"message": {**whole, **tail}, "finish_reason": "tool_calls"}]}
+    document = {"choices": [{"message": {**message, **tail}, "finish_reason": "tool_calls"}]}
     body = json.dumps(document).encode()
     if streamed:
-        body = sse(chunk(whole), chunk(tail), chunk({}, "tool_calls"), DONE)
+        body = sse(chunk(message), chunk(tail), chunk({}, "tool_calls"), DONE)
     messages = sent_again("openai_chat", body)
-    assert messages[1] == {**whole, "tool_calls": [TOOL_CALL]}
+    assert messages[1] == {**message, "tool_calls": [TOOL_CALL]}
     assert messages[2]["tool_call_id"] == "t1"
 
 
@@ -130,7 +130,7 @@ def test_every_text_and_id_can_be_sent(
 ) -> None:
     """Lone surrogates, control characters, ids that are empty or alike: never an exception."""
     messages = [user(text), assistant(*(call(id_, arguments) for id_ in ids))]
-    answered = results(*(result(id_, text) for id_ in ids))
+    answered = results(*(result_part(id_, text) for id_ in ids))
     body, _ = encoded(protocol, request(*messages, *([answered] if ids else []), system=text))
     if protocol == "gemini":  # there, ids that Gemini did not give are not sent
         assert names_in(body) == ["f"] * 2 * len(ids)
@@ -192,8 +192,8 @@ def test_a_name_the_model_invented_goes_back_as_one_that_is_taken(
         goes_as = name  # dots are letters there
     for kind in ("", "custom", "function_call"):
         part = call("t1", name=name, meta={"type": kind}, protocol=protocol)
-        given = replace(result("t1", "no such tool"), name=name)
-        body, sent = encoded(protocol, request(assistant(part), results(given)))
+        named_result = replace(result_part("t1", "no such tool"), name=name)
+        body, sent = encoded(protocol, request(assistant(part), results(named_result)))
         assert set(names_in(body)) == {goes_as}
         assert len(about_names(sent)) == (name != goes_as)
 
@@ -229,7 +229,7 @@ def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
         assistant(call("t1", DIGITS), call("t2", f'{{"x":{json.dumps(mark)}}}')),
     ]
     wanted = request(
-        *messages, results(result("t1", mark), result("t2", "")), extra={"y": {"1": 0}}
+        *messages, results(result_part("t1", mark), result_part("t2", "")), extra={"y": {"1": 0}}
     )
     sent = codec(protocol).encode(wanted)
     body = sent.body.decode()
@@ -250,7 +250,7 @@ def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
     ],
 )
 def test_a_result_is_spliced_or_goes_as_text(text: str, goes_as: str) -> None:
-    wanted = request(assistant(call("t1")), results(result("t1", text)), tools=())
+    wanted = request(assistant(call("t1")), results(result_part("t1", text)), tools=())
     assert f'"output":{goes_as}'.encode() in codec("gemini").encode(wanted).body
 
 
@@ -274,15 +274,18 @@ def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
     ],
 )
 def test_changed_ids_are_told_in_one_note(protocol: str, who: str) -> None:
-    def told(*ids: str) -> list[str]:
-        outcome = assistant(*(call(id_) for id_ in ids)), results(*(result(id_, "") for id_ in ids))
+    def id_notes(*ids: str) -> list[str]:
+        outcome = (
+            assistant(*(call(id_) for id_ in ids)),
+            results(*(result_part(id_, "") for id_ in ids)),
+        )
         return [note for note in encoded(protocol, request(*outcome))[1].notes if "The id" in note]
 
-    assert told("a", "b") == []
-    assert told("a", LONG) == [
+    assert id_notes("a", "b") == []
+    assert id_notes("a", LONG) == [
         f"The id of one call was changed: {who}, and accepts each only once."
     ]
-    (note,) = told(LONG, "a", LONG, "a")
+    (note,) = id_notes(LONG, "a", LONG, "a")
     assert note == f"The ids of 3 calls were changed: {who}, and accepts each only once."
 
 
@@ -325,10 +328,12 @@ def test_extra_members_of_a_tool_config_stand_beside_ours() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "openai_responses", "ollama"])
-@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("is_streamed", [True, False])
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_stream_among_the_extra_members_holds(protocol: str, asked: bool, stream: bool) -> None:
-    body, sent = encoded(protocol, request(stream=asked, extra={"stream": stream}))
+def test_a_stream_among_the_extra_members_holds(
+    protocol: str, is_streamed: bool, stream: bool
+) -> None:
+    body, sent = encoded(protocol, request(stream=is_streamed, extra={"stream": stream}))
     assert body["stream"] == stream
     assert bool(sent.expects) == ("accept" in sent.headers) == stream
     assert stream or "stream_options" not in body

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from playground.protocols.base import asked_wait, http_sentence, not_api_sentence, read_error
+from playground.protocols.base import http_sentence, not_api_sentence, read_error, requested_wait
 
 RETRY = "type.googleapis.com/google.rpc.RetryInfo"
 
@@ -85,4 +85,4 @@ def test_a_body_of_something_else_is_described() -> None:
     ],
 )
 def test_how_long_an_error_asks_to_wait(error: Any, wait: float | None) -> None:
-    assert asked_wait(error) == wait
+    assert requested_wait(error) == wait

@@ -106,10 +106,10 @@ PIECES = st.sampled_from(
 def frames(body: bytes, *cuts: int, cap: int = 1 << 20) -> list[Frame]:
     framer = Framer(cap)
     places = [0, *sorted(cut for cut in cuts if 0 < cut < len(body)), len(body)]
-    matches: list[Frame] = []
+    found_frames: list[Frame] = []
     for start, end in pairwise(places):
-        matches += framer.feed(body[start:end])
-    return matches + framer.end()
+        found_frames += framer.feed(body[start:end])
+    return found_frames + framer.end()
 
 
 def brief(body: bytes) -> list[tuple[str, str]]:
@@ -119,9 +119,9 @@ def brief(body: bytes) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("body", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_kinds_and_data(body: bytes, expected: list[tuple[str, str]]) -> None:
     assert brief(body) == expected
-    whole = frames(body)
-    assert frames(body, *range(len(body))) == whole
-    assert all(frames(body, cut) == whole for cut in range(len(body)))
+    all_frames = frames(body)
+    assert frames(body, *range(len(body))) == all_frames
+    assert all(frames(body, cut) == all_frames for cut in range(len(body)))
 
 
 def test_the_span_is_the_lines_without_their_ends() -> None:
@@ -153,8 +153,8 @@ def test_a_line_end_that_is_cut_in_two_is_one(end: bytes) -> None:
     body = b"event: e" + end + b"data: a" + end + b"data: b" + end + end + b"data: c" + end + end
     within = [place for place in range(1, len(body)) if body[place - 1 : place + 1] == b"\r\n"]
     for cuts in (range(len(body)), within, within[:1], within[1:2], within[3:4], within[-1:]):
-        matches = [(frame.event, frame.data) for frame in frames(body, *cuts)]
-        assert matches == [("e", "a\nb"), ("", "c")], [*cuts]
+        found_frames = [(frame.event, frame.data) for frame in frames(body, *cuts)]
+        assert found_frames == [("e", "a\nb"), ("", "c")], [*cuts]
 
 
 def test_what_is_no_utf8_is_marked() -> None:
@@ -173,13 +173,13 @@ def test_what_is_no_utf8_is_marked() -> None:
     ],
 )
 def test_the_cap_ends_everything(body: bytes, start: int) -> None:
-    matches = frames(body + b"\n\ndata: b\n\n", cap=100)
-    assert (matches[-1].kind, matches[-1].start, matches[-1].end) == (
+    found_frames = frames(body + b"\n\ndata: b\n\n", cap=100)
+    assert (found_frames[-1].kind, found_frames[-1].start, found_frames[-1].end) == (
         "too_large",
         start,
         start + 100,
     )
-    assert len(matches) == (1 if start == 0 else 2)
+    assert len(found_frames) == (1 if start == 0 else 2)
 
 
 def test_a_flood_of_stray_text_is_kept_in_part() -> None:
@@ -210,17 +210,17 @@ def test_blank_lines_without_end_are_no_frames_and_cost_little(
     looked: list[int] = []
     one_line = Framer._line
 
-    def counted(self: Framer, start: int, end: int) -> bool:
+    def count_lines(self: Framer, start: int, end: int) -> bool:
         looked.append(end - start)
         return one_line(self, start, end)
 
-    monkeypatch.setattr(Framer, "_line", counted)
+    monkeypatch.setattr(Framer, "_line", count_lines)
     framer = Framer()
-    matches = framer.feed(b"data: 1\n\n")
+    found_frames = framer.feed(b"data: 1\n\n")
     for ends in (b"\n", b"\r\n", b"\r", b"\n\r\r\n"):
-        matches += framer.feed(ends * 10_000)
-    matches += framer.feed(b"\ndata: 2\n\n") + framer.end()
-    assert [frame.data for frame in matches] == ["1", "2"]
+        found_frames += framer.feed(ends * 10_000)
+    found_frames += framer.feed(b"\ndata: 2\n\n") + framer.end()
+    assert [frame.data for frame in found_frames] == ["1", "2"]
     assert len(looked) < 20
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from playground.core.events import ResponseEnded, ResponseFailed, Usage, Warned
-from playground.core.limits import read_and_written, written
 from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.run_limits import input_output_tokens, output_tokens
 from playground.core.tools import ToolChoice
 from playground.protocols.answer_edits import edit_answer
 from playground.protocols.base import ModelInfo
-from playground.protocols.editable_answer import TakeOut
+from playground.protocols.editable_answer import CallRemoval
 from playground.protocols.gemini.decode import CODEC, label
 from playground.protocols.gemini.request import READER
 from playground.protocols.request import AnswerMessage, RequestNotes
 from tests.protocols.frames import codes_of, end_of, events_of, parts_of, spanned, sse
-from tests.protocols.gemini import at, call, event, growing, text
+from tests.protocols.gemini import call, event, growing, partial_arg, text
 
 STOP = event(reason="STOP")
 
@@ -28,11 +28,11 @@ IMAGE = {"inlineData": {"mimeType": "image/png", "data": "eA=="}}
 
 def parts(*values: Any) -> list[tuple[str, str, dict[str, Any]]]:
     """(kind, text, meta) of each part of a stream of these events."""
-    matches = parts_of(events_of("gemini", sse(*values, end="\r\n")))
-    return [(kind, part.text, dict(part.meta)) for kind, part in matches]
+    parts = parts_of(events_of("gemini", sse(*values, end="\r\n")))
+    return [(kind, part.text, dict(part.meta)) for kind, part in parts]
 
 
-def ended(*values: Any) -> ResponseEnded:
+def response_end(*values: Any) -> ResponseEnded:
     end = end_of(events_of("gemini", sse(*values)))
     assert isinstance(end, ResponseEnded), end
     return end
@@ -68,10 +68,10 @@ def test_an_array_is_read_as_the_events_are(pretty: Any) -> None:
     """Q62: a stream without alt=sse, however it is written."""
     values = [event(text("a")), event(text("b")), event(call(args={}), reason="STOP")]
     body = pretty(values).encode()
-    whole = events_of("gemini", body)
-    assert parts_of(whole) == parts_of(events_of("gemini", sse(*values, end="\r\n")))
-    assert end_of(whole) == ended(*values)
-    assert [e for _, _, e in spanned("gemini", body, cuts=range(len(body)))] == whole
+    whole_events = events_of("gemini", body)
+    assert parts_of(whole_events) == parts_of(events_of("gemini", sse(*values, end="\r\n")))
+    assert end_of(whole_events) == response_end(*values)
+    assert [e for _, _, e in spanned("gemini", body, cuts=range(len(body)))] == whole_events
 
 
 def test_a_whole_answer_is_one_document() -> None:
@@ -99,13 +99,13 @@ def test_a_whole_answer_is_one_document() -> None:
     ],
 )
 def test_a_finish_reason_means(reason: Any, meant: str, raw: str) -> None:
-    end = ended(event(text("a")), event(reason=reason))
+    end = response_end(event(text("a")), event(reason=reason))
     assert (end.reason, end.raw_reason) == (meant, raw)
 
 
 def test_stop_with_calls_means_calls() -> None:
     """Q20."""
-    assert ended(event(call(args={"x": 1}), reason="STOP")).reason == "calls"
+    assert response_end(event(call(args={"x": 1}), reason="STOP")).reason == "calls"
 
 
 def test_an_end_without_a_marker_is_whole_and_without_a_reason_is_not() -> None:
@@ -120,7 +120,9 @@ def test_a_reason_may_come_early_or_in_an_event_of_its_own() -> None:
     """Q50: an early STOP, even in every event, and text after it."""
     early = sse(event(reason="STOP"), event(text("a"), reason="STOP"), event(text("b")))
     assert [part.text for _, part in parts_of(events_of("gemini", early))] == ["ab"]
-    later = ended(event(text("a"), reason="STOP"), {"candidates": [{"finishReason": "SAFETY"}]})
+    later = response_end(
+        event(text("a"), reason="STOP"), {"candidates": [{"finishReason": "SAFETY"}]}
+    )
     assert later.reason == "refusal"
 
 
@@ -135,7 +137,7 @@ def test_a_reason_may_come_early_or_in_an_event_of_its_own() -> None:
     ],
 )
 def test_content_or_parts_may_be_missing(candidate: dict[str, Any]) -> None:
-    assert ended(event(text("a")), {"candidates": [candidate]}).reason == "stop"
+    assert response_end(event(text("a")), {"candidates": [candidate]}).reason == "stop"
 
 
 @pytest.mark.parametrize(
@@ -151,19 +153,21 @@ def test_what_cannot_be_run_is_a_failure_in_its_own_words(reason: str) -> None:
 
 def test_a_blocked_prompt_is_a_refusal_without_a_word() -> None:
     blocked = {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "No."}}
-    whole = events_of("gemini", sse(blocked | {"usageMetadata": {"promptTokenCount": 3}}))
-    end = end_of(whole)
+    whole_events = events_of("gemini", sse(blocked | {"usageMetadata": {"promptTokenCount": 3}}))
+    end = end_of(whole_events)
     assert isinstance(end, ResponseEnded)
     assert (end.reason, end.raw_reason, end.usage.input_tokens) == ("refusal", "", 3)
     assert end.meta["promptFeedback"]["blockReason"] == "SAFETY"
-    message = next(e.message for e in whole if isinstance(e, Warned) and e.code == "prompt_blocked")
+    message = next(
+        e.message for e in whole_events if isinstance(e, Warned) and e.code == "prompt_blocked"
+    )
     assert message == "The provider blocked the prompt: SAFETY. No."
-    assert ended({"promptFeedback": {"blockReason": 1}}).reason == "refusal"
+    assert response_end({"promptFeedback": {"blockReason": 1}}).reason == "refusal"
 
 
 def test_ratings_of_a_prompt_block_nothing() -> None:
     rated = event(text("a"), reason="STOP", promptFeedback={"safetyRatings": []})
-    assert ended(rated).reason == "stop"
+    assert response_end(rated).reason == "stop"
 
 
 # Errors.
@@ -234,9 +238,13 @@ def test_an_id_is_kept_where_there_is_one() -> None:
 def test_a_call_streamed_by_path_grows_and_ends() -> None:
     body = sse(
         event(call(willContinue=True, id="a", signature="s")),
-        event(growing(at("$.place.city", stringValue="Par", more=True))),
-        event(growing(at("$.place.city", stringValue="is"))),
-        event(growing(at("$.days[0]", numberValue=3), at("$.days[1]", boolValue=True))),
+        event(growing(partial_arg("$.place.city", stringValue="Par", more=True))),
+        event(growing(partial_arg("$.place.city", stringValue="is"))),
+        event(
+            growing(
+                partial_arg("$.days[0]", numberValue=3), partial_arg("$.days[1]", boolValue=True)
+            )
+        ),
         event(growing(goes_on=False)),
         event(call("g", args={})),
         STOP,
@@ -252,10 +260,18 @@ def test_a_call_streamed_by_path_grows_and_ends() -> None:
     "events",
     [
         [event(growing(name="f")), STOP],
-        [event(growing(at("$.a", stringValue="x", more=True), name="f")), event(call("g")), STOP],
-        [event(growing(at("$.a", stringValue="x", more=True), name="f")), event(text("b")), STOP],
         [
-            event(growing(at("$.b[9]", numberValue=1), name="f")),
+            event(growing(partial_arg("$.a", stringValue="x", more=True), name="f")),
+            event(call("g")),
+            STOP,
+        ],
+        [
+            event(growing(partial_arg("$.a", stringValue="x", more=True), name="f")),
+            event(text("b")),
+            STOP,
+        ],
+        [
+            event(growing(partial_arg("$.b[9]", numberValue=1), name="f")),
             event(growing(goes_on=False)),
             STOP,
         ],
@@ -270,7 +286,9 @@ def test_a_streamed_call_without_its_end_is_not_complete(events: list[Any]) -> N
 
 
 def test_streamed_arguments_that_do_not_fit_are_told_once() -> None:
-    odd = [event(growing(at("$.b[9]", numberValue=1), at("$.c", numberValue=1)))] * 3
+    odd = [
+        event(growing(partial_arg("$.b[9]", numberValue=1), partial_arg("$.c", numberValue=1)))
+    ] * 3
     codes = codes_of(events_of("gemini", sse(event(growing(name="f")), *odd, STOP)))
     assert codes == ["odd_arguments"]
 
@@ -279,8 +297,12 @@ def test_a_streamed_call_may_come_without_arguments_or_whole() -> None:
     for pieces in ([growing(name="f"), growing(goes_on=False)], [call(willContinue=False)]):
         ((_, message, meta),) = parts(*(event(piece) for piece in pieces), STOP)
         assert message == ("{}" if "absent" not in meta else "")
-    whole = event(call(args={"x": 1}, willContinue=True)), event(growing(goes_on=False)), STOP
-    ((_, message, _),) = parts(*whole)
+    whole_events = (
+        event(call(args={"x": 1}, willContinue=True)),
+        event(growing(goes_on=False)),
+        STOP,
+    )
+    ((_, message, _),) = parts(*whole_events)
     assert message == '{"x": 1}'
     ((_, message, _),) = parts(event(growing(name="f")), event(call("", args={"x": 1})), STOP)
     assert message == '{"x": 1}'
@@ -333,9 +355,9 @@ def test_only_the_first_candidate_answers() -> None:
     body = sse(
         {"candidates": [event(text("a"))["candidates"][0], second]}, {"candidates": [second]}, STOP
     )
-    whole = events_of("gemini", body)
-    assert [part.text for _, part in parts_of(whole)] == ["a"]
-    (stored_data,) = [event.meta for event in whole if isinstance(event, Warned)]
+    whole_events = events_of("gemini", body)
+    assert [part.text for _, part in parts_of(whole_events)] == ["a"]
+    (stored_data,) = [event.meta for event in whole_events if isinstance(event, Warned)]
     assert stored_data == {"choices": [[second, second]]}
 
 
@@ -345,15 +367,15 @@ def test_only_the_first_candidate_answers() -> None:
 def test_counts_of_two_events_are_not_mixed() -> None:
     first = {"promptTokenCount": 5, "candidatesTokenCount": 4, "thoughtsTokenCount": 7}
     last = {"promptTokenCount": 6, "thoughtsTokenCount": 8}
-    usage = ended(
+    usage = response_end(
         event(text("a"), usageMetadata=first), event(usageMetadata=last), event(reason="STOP")
     ).usage
     assert usage == Usage(6, None, last, reasoning_tokens=8)
-    assert (written("gemini", usage), read_and_written("gemini", usage)) == (8, (6, 8))
+    assert (output_tokens("gemini", usage), input_output_tokens("gemini", usage)) == (8, (6, 8))
 
 
 def test_the_last_counts_hold_and_thoughts_are_apart() -> None:
-    end = ended(
+    end = response_end(
         event(text("a"), usageMetadata={"trafficType": "ON_DEMAND"}),
         event(usageMetadata={"promptTokenCount": 5, "totalTokenCount": 9}),
         event(
@@ -370,14 +392,14 @@ def test_the_last_counts_hold_and_thoughts_are_apart() -> None:
     assert (end.usage.input_tokens, end.usage.output_tokens) == (5, 4)
     assert (end.usage.cached_tokens, end.usage.reasoning_tokens) == (3, 7)
     assert (end.meta["id"], end.meta["model"]) == ("r1", "gemini-3-x")
-    assert ended(event(text("a"), reason="STOP", usageMetadata={})).usage == Usage()
+    assert response_end(event(text("a"), reason="STOP", usageMetadata={})).usage == Usage()
 
 
 def test_numbers_mean_what_the_server_counts_by() -> None:
     """Vertex, known by its traffic, numbers its reasons another way than the Gemini API."""
-    assert ended(event(text("a"), reason=6)).raw_reason == "LANGUAGE"
+    assert response_end(event(text("a"), reason=6)).raw_reason == "LANGUAGE"
     vertex = event(text("a"), reason=6, usageMetadata={"trafficType": 1})
-    assert ended(vertex).raw_reason == "BLOCKLIST"
+    assert response_end(vertex).raw_reason == "BLOCKLIST"
 
 
 @pytest.mark.parametrize(
@@ -398,7 +420,7 @@ def test_a_frame_has_a_short_name(frame: dict[str, Any], message: str) -> None:
 
 
 def test_the_list_of_models_holds_those_that_answer() -> None:
-    shown = {
+    model_entry = {
         "name": "models/gemini-x",
         "displayName": "Gemini X",
         "inputTokenLimit": 9,
@@ -407,7 +429,7 @@ def test_the_list_of_models_holds_those_that_answer() -> None:
     }
     drawn = {"name": "models/imagen", "supportedGenerationMethods": ["predict"]}
     odd = {"name": "models/y", "displayName": 3, "inputTokenLimit": "many", "thinking": 1}
-    assert CODEC.models({"models": [shown, drawn, odd]}) == (
+    assert CODEC.models({"models": [model_entry, drawn, odd]}) == (
         ModelInfo("gemini-x", "Gemini X", reasoning=True, window=9),
         ModelInfo("y"),
     )
@@ -416,7 +438,9 @@ def test_the_list_of_models_holds_those_that_answer() -> None:
 
 def piece(id_: str, place: str, name: str = "", goes_on: bool = True) -> dict[str, Any]:
     """A piece of the streamed call `id_` that says one text at `place`; "" says none."""
-    inner = growing(*([at(f"$.{place}", stringValue="x")] if place else []), goes_on=goes_on)
+    inner = growing(
+        *([partial_arg(f"$.{place}", stringValue="x")] if place else []), goes_on=goes_on
+    )
     return event({"functionCall": {"id": id_, **inner["functionCall"], **_named(name)}})
 
 
@@ -474,7 +498,7 @@ def test_a_piece_goes_to_the_call_of_its_id(
 
 
 def test_a_text_that_was_never_ended_leaves_its_call_unfinished() -> None:
-    answer = growing(at("$.path", stringValue="/home/me", more=True), name="rm")
+    answer = growing(partial_arg("$.path", stringValue="/home/me", more=True), name="rm")
     results = events_of("gemini", sse(event(answer), event(growing(goes_on=False)), STOP))
     ((_, part),) = parts_of(results)
     assert (part.text, part.complete) == ('{"path":"/home/me', False)
@@ -557,6 +581,6 @@ def test_a_part_with_two_members_is_read_as_two_from_a_request() -> None:
 def test_of_a_part_with_two_members_only_the_call_is_taken_out() -> None:
     part = {**text("I look."), **CALLED, "thoughtSignature": "s"}
     body = sse(event(part), STOP)
-    rows = parts_of(events_of("gemini", edit_answer("gemini", body, {1: TakeOut("No.")})))
+    rows = parts_of(events_of("gemini", edit_answer("gemini", body, {1: CallRemoval("No.")})))
     assert "".join(part.text for _, part in rows) == "I look.\n\nNo."
-    assert b"functionCall" not in edit_answer("gemini", body, {1: TakeOut("No.")})
+    assert b"functionCall" not in edit_answer("gemini", body, {1: CallRemoval("No.")})

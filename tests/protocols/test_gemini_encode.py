@@ -26,7 +26,7 @@ from tests.protocols.requests import (
     call,
     encoded,
     request,
-    result,
+    result_part,
     results,
     user,
 )
@@ -53,21 +53,21 @@ TURN: list[dict[str, Any]] = [
 ]
 
 
-def wanted(*messages: Message, model: str = OLD, **changes: Any) -> ModelRequest:
+def make_request(*messages: Message, model: str = OLD, **changes: Any) -> ModelRequest:
     return replace(request(*messages, **{"tools": (TOOL,), **changes}), model=model)
 
 
 def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
-    return encoded("gemini", wanted(*messages, **changes))[0]
+    return encoded("gemini", make_request(*messages, **changes))[0]
 
 
-def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
+def encode_messages(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = body_of(*messages, **changes)["contents"]
     return results
 
 
 def notes(*messages: Message, **changes: Any) -> list[str]:
-    sent = encoded("gemini", wanted(*messages, **changes))[1]
+    sent = encoded("gemini", make_request(*messages, **changes))[1]
     return [note for note in sent.notes if note != WHOLE]
 
 
@@ -82,7 +82,7 @@ def own_call(name: str = "f", *, id_: str = "", signature: str = "") -> MessageP
 
 
 def test_the_least() -> None:
-    body, sent = encoded("gemini", wanted(tools=(), model="m"))
+    body, sent = encoded("gemini", make_request(tools=(), model="m"))
     assert (sent.method, sent.path) == ("POST", "/v1beta/models/m:streamGenerateContent?alt=sse")
     assert (sent.headers["accept"], sent.expects) == ("text/event-stream",) * 2
     assert body == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
@@ -103,11 +103,13 @@ def test_the_least() -> None:
 def test_the_model_stands_in_the_path(
     model: str, stream: bool, quirks: tuple[str, ...], path: str
 ) -> None:
-    assert encoded("gemini", wanted(model=model, stream=stream, quirks=quirks))[1].path == path
+    assert (
+        encoded("gemini", make_request(model=model, stream=stream, quirks=quirks))[1].path == path
+    )
 
 
 def test_a_base_url_may_end_in_the_version() -> None:
-    path = encoded("gemini", wanted(model="x", stream=False))[1].path
+    path = encoded("gemini", make_request(model="x", stream=False))[1].path
     for base in ("https://g.example", "https://g.example/v1beta/", "https://g.example/v1beta"):
         assert join_url(base, path) == "https://g.example/v1beta/models/x:generateContent"
 
@@ -128,8 +130,8 @@ def test_system_tools_and_their_note() -> None:
         }
     ]
     assert "toolConfig" not in body
-    assert encoded("gemini", wanted())[1].notes == (WHOLE,)
-    assert encoded("gemini", wanted(stream=False))[1].notes == ()
+    assert encoded("gemini", make_request())[1].notes == (WHOLE,)
+    assert encoded("gemini", make_request(stream=False))[1].notes == ()
 
 
 def test_a_free_form_tool_is_a_function_of_one_text() -> None:
@@ -163,8 +165,8 @@ def test_a_free_form_tool_is_a_function_of_one_text() -> None:
 )
 def test_a_tool_choice_goes_as(choice: ToolChoice, config: Any, noted: str) -> None:
     body = body_of(tools=(TOOL, G), choice=choice)
-    given = body.get("toolConfig", {}).get("functionCallingConfig")
-    assert given == config
+    choice_config = body.get("toolConfig", {}).get("functionCallingConfig")
+    assert choice_config == config
     assert len(body["tools"][0]["functionDeclarations"]) == 2
     said_so = notes(tools=(TOOL, G), choice=choice)
     assert [noted in note for note in said_so] == ([True] if noted else [])
@@ -179,7 +181,7 @@ def test_strict_is_a_mode_and_nothing_where_it_holds_anyway() -> None:
 
 def test_arguments_are_asked_for_piece_by_piece_on_vertex() -> None:
     quirks = ("vertex", "stream_arguments")
-    body, sent = encoded("gemini", wanted(quirks=quirks))
+    body, sent = encoded("gemini", make_request(quirks=quirks))
     config = body["toolConfig"]["functionCallingConfig"]
     assert config == {"mode": "AUTO", "streamFunctionCallArguments": True}
     assert sent.notes == ()
@@ -231,8 +233,12 @@ def test_settings_have_their_own_words() -> None:
 
 
 def test_roles_alternate_and_images_stand_in_prompts() -> None:
-    shown = Message("user", (MessagePart("image", content=(IMAGE,)), MessagePart("text", "this?")))
-    contents = said(shown, assistant(own("text", "yes")), assistant(own("text", "sir")), user("ok"))
+    image_prompt = Message(
+        "user", (MessagePart("image", content=(IMAGE,)), MessagePart("text", "this?"))
+    )
+    contents = encode_messages(
+        image_prompt, assistant(own("text", "yes")), assistant(own("text", "sir")), user("ok")
+    )
     image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
     assert contents == [
         {"role": "user", "parts": [image, {"text": "this?"}]},
@@ -242,13 +248,13 @@ def test_roles_alternate_and_images_stand_in_prompts() -> None:
 
 
 def test_results_stand_in_one_content_in_the_order_of_the_calls() -> None:
-    contents = said(
+    contents = encode_messages(
         user("hi"),
         assistant(own_call(id_="a"), own_call("g"), call("call_9", name="f")),
         results(
-            result("a", '{"t": 1.50}'),
-            replace(result("call_1_0", "no", is_error=True), name="g"),
-            result("call_9", "[1]"),
+            result_part("a", '{"t": 1.50}'),
+            replace(result_part("call_1_0", "no", is_error=True), name="g"),
+            result_part("call_9", "[1]"),
         ),
         user("and?"),
     )
@@ -265,17 +271,21 @@ def test_results_stand_in_one_content_in_the_order_of_the_calls() -> None:
 
 def test_an_error_without_words_and_an_empty_result() -> None:
     message = assistant(call("a"), call("b"))
-    contents = said(message, results(result("a", is_error=True), result("b")))
-    given = [part["functionResponse"]["response"] for part in contents[1]["parts"]]
-    assert given == [{"error": "The tool failed and gave no reason."}, {"output": ""}]
+    contents = encode_messages(message, results(result_part("a", is_error=True), result_part("b")))
+    response_fields = [part["functionResponse"]["response"] for part in contents[1]["parts"]]
+    assert response_fields == [{"error": "The tool failed and gave no reason."}, {"output": ""}]
 
 
 def test_images_in_results_stand_inside_or_beside() -> None:
-    history = (user("hi"), assistant(own_call(signature="s")), results(result("call_1_0", IMAGE)))
+    history = (
+        user("hi"),
+        assistant(own_call(signature="s")),
+        results(result_part("call_1_0", IMAGE)),
+    )
     image = {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
-    (new,) = said(*history, model=NEW)[2]["parts"]
+    (new,) = encode_messages(*history, model=NEW)[2]["parts"]
     assert new["functionResponse"]["parts"] == [image]
-    old = said(*history)[2]["parts"]
+    old = encode_messages(*history)[2]["parts"]
     assert "parts" not in old[0]["functionResponse"]
     assert old[1:] == [{"text": "The images that the tools returned:"}, image]
     assert [len(notes(*history, model=model)) for model in (NEW, OLD)] == [0, 1]
@@ -302,26 +312,26 @@ def signatures(contents: list[dict[str, Any]]) -> list[str | None]:
 )
 def test_calls_from_elsewhere_skip_the_validator(model: str, demanded: bool) -> None:
     history = (
-        *(user("hi"), assistant(call("a"), call("b")), results(result("a"), result("b"))),
-        *(assistant(call("c")), results(result("c"))),
+        *(user("hi"), assistant(call("a"), call("b")), results(result_part("a"), result_part("b"))),
+        *(assistant(call("c")), results(result_part("c"))),
     )
     wanted_ = [SKIP_VALIDATOR, None, SKIP_VALIDATOR] if demanded else [None] * 3
-    assert signatures(said(*history, model=model)) == wanted_
+    assert signatures(encode_messages(*history, model=model)) == wanted_
     assert any(SKIP_VALIDATOR in note for note in notes(*history, model=model)) == demanded
 
 
 def test_own_signatures_go_back_and_nothing_is_made_up() -> None:
     history = (
         *(user("hi"), assistant(own_call(signature="s"), own_call("g"))),
-        results(result("call_1_0"), replace(result("call_1_0"), name="g")),
+        results(result_part("call_1_0"), replace(result_part("call_1_0"), name="g")),
     )
-    assert signatures(said(*history, model=NEW)) == ["s", None]
+    assert signatures(encode_messages(*history, model=NEW)) == ["s", None]
     assert notes(*history, model=NEW) == []
 
 
 def test_what_came_by_another_protocol_stays_there() -> None:
     foreign = MessagePart("thinking", "why", meta={"part": {"thoughtSignature": "s"}})
-    contents = said(user("hi"), assistant(foreign, MessagePart("text", "so")))
+    contents = encode_messages(user("hi"), assistant(foreign, MessagePart("text", "so")))
     assert contents[1]["parts"] == [{"text": "so"}]
     assert "thinking parts" in notes(user("hi"), assistant(foreign))[0]
 
@@ -331,12 +341,12 @@ def test_what_came_by_another_protocol_stays_there() -> None:
     [("default_api:f.g-1", "default_api:f.g-1"), ("1f", "_1f"), ("a b", "a_b"), ("-f", "_-f")],
 )
 def test_a_name_begins_with_a_letter(name: str, goes_as: str) -> None:
-    part = said(user("hi"), assistant(call("a", name=name)))[1]["parts"][0]
+    part = encode_messages(user("hi"), assistant(call("a", name=name)))[1]["parts"][0]
     assert part["functionCall"]["name"] == goes_as
 
 
 def test_arguments_that_are_no_object_go_as_an_empty_one() -> None:
-    part = said(user("hi"), assistant(call("a", "[1]")))[1]["parts"][0]
+    part = encode_messages(user("hi"), assistant(call("a", "[1]")))[1]["parts"][0]
     assert part["functionCall"]["args"] == {}
     assert "not a JSON object" in notes(user("hi"), assistant(call("a", "[1]")))[0]
 
@@ -360,9 +370,9 @@ def sent_again(body: bytes, model: str = NEW) -> tuple[list[dict[str, Any]], tup
 
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_turn_comes_back_part_by_part(streamed: bool) -> None:
-    whole = gemini.event(*TURN, reason="STOP")
+    whole_events = gemini.event(*TURN, reason="STOP")
     events = [*(gemini.event(part) for part in TURN), gemini.event(reason="STOP")]
-    body = sse(*events, end="\r\n") if streamed else json.dumps(whole, indent=2).encode()
+    body = sse(*events, end="\r\n") if streamed else json.dumps(whole_events, indent=2).encode()
     contents, outputs = sent_again(body)
     assert contents[1] == {"role": "model", "parts": TURN}
     answered = [part["functionResponse"] for part in contents[2]["parts"]]
@@ -375,7 +385,7 @@ def test_a_turn_comes_back_part_by_part(streamed: bool) -> None:
 def test_a_streamed_call_goes_back_whole_with_its_signature() -> None:
     body = sse(
         gemini.event(gemini.call(willContinue=True, id="a", signature="s")),
-        gemini.event(gemini.growing(gemini.at("$.x[0]", stringValue="é"))),
+        gemini.event(gemini.growing(gemini.partial_arg("$.x[0]", stringValue="é"))),
         gemini.event(gemini.growing(goes_on=False), reason="STOP"),
     )
     contents, _ = sent_again(body)
@@ -392,8 +402,8 @@ def test_what_is_opaque_and_was_cut_or_came_from_another_model_is_left_out() -> 
         (replace(code, protocol="", origin="model"), "other parts that came from another model."),
     ]
     for part, note in cases:
-        contents = said(user("hi"), assistant(part, text))
+        contents = encode_messages(user("hi"), assistant(part, text))
         assert contents[1]["parts"] == [{"text": "so", "thoughtSignature": "s"}]
         assert note in notes(user("hi"), assistant(part))[0]
     moved = replace(text, protocol="", origin="model")
-    assert said(user("hi"), assistant(moved))[1]["parts"] == [{"text": "so"}]
+    assert encode_messages(user("hi"), assistant(moved))[1]["parts"] == [{"text": "so"}]

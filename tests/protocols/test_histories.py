@@ -40,7 +40,7 @@ from tests.protocols.frames import (
     spanned,
     sse,
 )
-from tests.protocols.requests import assistant, call, encoded, request, result, results, user
+from tests.protocols.requests import assistant, call, encoded, request, result_part, results, user
 
 CASES = Path(__file__).parents[2] / os.environ.get("PLAYGROUND_CASES", "../shared/cases") / "wire"
 
@@ -124,8 +124,8 @@ def arguments_in(body: dict[str, Any]) -> list[Any]:
         functions = [item["function"] for item in entry.get("tool_calls", ()) if "function" in item]
         functions += [entry["function_call"]] if "function_call" in entry else []
         for function in functions:
-            given = function["arguments"]
-            results.append(loads(given) if isinstance(given, str) else given)
+            arguments = function["arguments"]
+            results.append(loads(arguments) if isinstance(arguments, str) else arguments)
     return results
 
 
@@ -194,7 +194,7 @@ def history(*arguments: str, protocol: str = "", **changes: Any) -> Any:
         call(f"c{number}", text, "seat_map", protocol=protocol)
         for number, text in enumerate(arguments)
     ]
-    denied = [result(f"c{number}", "Denied.", is_error=True) for number in range(len(calls))]
+    denied = [result_part(f"c{number}", "Denied.", is_error=True) for number in range(len(calls))]
     parts = user("hi"), assistant(*calls), results(*denied), user("go on")
     return request(*parts, tools=(SEATS,), **changes)
 
@@ -247,8 +247,8 @@ def test_the_text_follows_the_result_of_its_own_call(protocol: Protocol) -> None
     """Calls with one id, and an imported result whose pieces have members of their own."""
     calls = assistant(call("t", '{"n":1'), call("t", "{}"), call("u", "[2]"))
     piece = Content(text="kept")
-    imported = replace(result("u", "kept"), pieces=((piece, {"x": 1}),), protocol=protocol)
-    answers = results(result("t", "first"), result("t", "second"), imported)
+    imported = replace(result_part("u", "kept"), pieces=((piece, {"x": 1}),), protocol=protocol)
+    answers = results(result_part("t", "first"), result_part("t", "second"), imported)
     body, _ = encoded(protocol, request(user("hi"), calls, answers))
     text = json.dumps(body)
     order = [text.index(word) for word in ("first", '{\\"n\\":1', "second", "kept", "[2]")]
@@ -261,7 +261,7 @@ def test_the_text_follows_the_result_of_its_own_call(protocol: Protocol) -> None
 @pytest.mark.parametrize("kind", ["", "function_call"])
 def test_the_older_dialect_has_sound_arguments_too(kind: str) -> None:
     part = call("t", "{", meta={"type": kind}, protocol="openai_chat")
-    body, _ = encoded("openai_chat", request(assistant(part), results(result("t", "no"))))
+    body, _ = encoded("openai_chat", request(assistant(part), results(result_part("t", "no"))))
     assert arguments_in(body) == [{}]
 
 
@@ -283,7 +283,7 @@ def test_ids_are_taken_distinct_equal_in_call_and_result_and_stable(
     messages, before = [user("hi")], list[str]()
     for ids in turns:
         messages.append(assistant(*(call(id_) for id_ in ids)))
-        messages.append(results(*(result(id_, "x") for id_ in ids)))
+        messages.append(results(*(result_part(id_, "x") for id_ in ids)))
         body, _ = encoded(protocol, request(*messages, quirks=quirks))
         outputs, answered = ids_in(body)
         assert outputs == answered
@@ -307,22 +307,22 @@ def test_ids_are_taken_distinct_equal_in_call_and_result_and_stable(
     ],
 )
 def test_an_id_stays_where_its_provider_takes_it(protocol: str, id_: str, stays: bool) -> None:
-    body, sent = encoded(protocol, request(assistant(call(id_)), results(result(id_, "x"))))
+    body, sent = encoded(protocol, request(assistant(call(id_)), results(result_part(id_, "x"))))
     outputs, answered = ids_in(body)
     assert outputs == answered
     assert (outputs == [id_]) == stays
     assert any("The id of one call was changed" in note for note in sent.notes) != stays
 
 
-@pytest.mark.parametrize(("protocol", "whole"), [("openai_chat", True), ("", False)])
-def test_a_server_whose_ids_carry_data_gets_its_own_back(protocol: str, whole: bool) -> None:
+@pytest.mark.parametrize(("protocol", "is_kept"), [("openai_chat", True), ("", False)])
+def test_a_server_whose_ids_carry_data_gets_its_own_back(protocol: str, is_kept: bool) -> None:
     id_ = f"call_1__thought__{'c2ln' * 200}"
     part = call(id_, protocol=protocol)
-    wanted = request(assistant(part), results(result(id_, "x")), quirks=("long_ids",))
+    wanted = request(assistant(part), results(result_part(id_, "x")), quirks=("long_ids",))
     body, _ = encoded("openai_chat", wanted)
-    matches, answered = ids_in(body)
-    assert matches == answered
-    assert (matches == [id_]) == whole
+    sent_ids, answered = ids_in(body)
+    assert sent_ids == answered
+    assert (sent_ids == [id_]) == is_kept
 
 
 # The next request after an answer, by all five protocols.
@@ -460,7 +460,7 @@ def case_files() -> list[Path]:
 @pytest.mark.skipif(not CASES.is_dir(), reason="No cases: set PLAYGROUND_CASES to their folder.")
 def test_the_next_request_after_each_public_case_is_accepted() -> None:
     listed = json.loads((CASES / "expect.json").read_text())
-    wrong = []
+    failures = []
     for name, case in listed.items():
         body = (CASES / case["file"]).read_bytes()
         # llama.cpp signs nothing and takes its thoughts back so; the simulator is Anthropic.
@@ -468,8 +468,8 @@ def test_the_next_request_after_each_public_case_is_accepted() -> None:
         try:
             list(next_requests(case["protocol"], body, without=without))
         except Exception as error:
-            wrong.append(f"{name}: {error!r}")
-    assert wrong == []
+            failures.append(f"{name}: {error!r}")
+    assert failures == []
 
 
 # Histories that no answer leads to, but sessions of others do.
@@ -480,10 +480,10 @@ def test_blank_prompts_and_results_are_accepted(protocol: Protocol) -> None:
     image = Content("image", media_type="image/png", data="aGk=")
     calls = assistant(call("a"), call("b"), call("c"), call("d"))
     answers = results(
-        result("a", ""),
-        result("b", " ", is_error=True),
-        result("c", is_error=True),
-        result("d", " ", image),
+        result_part("a", ""),
+        result_part("b", " ", is_error=True),
+        result_part("c", is_error=True),
+        result_part("d", " ", image),
     )
     prompts = user("\n", "hi"), user(" ")
     for first, then in product(prompts[:1], prompts):

@@ -16,7 +16,7 @@ from tests.protocols.frames import codes_of, end_of, events_of, line, lines, par
 END = line({"content": ""}, done=True, done_reason="stop", prompt_eval_count=3, eval_count=4)
 
 
-def called(arguments: Any = None, **more: Any) -> dict[str, Any]:
+def call_line(arguments: Any = None, **more: Any) -> dict[str, Any]:
     """A line with one call of `f`."""
     function = {"name": "f"} if arguments is None else {"name": "f", "arguments": arguments}
     return line({"content": "", "tool_calls": [{"function": function, **more}]})
@@ -27,8 +27,8 @@ def test_thinking_text_and_calls_in_their_order() -> None:
         line({"content": "", "thinking": "h"}),
         line({"content": "", "thinking": "m"}),
         line({"content": "a"}),
-        called({"x": 1}),
-        called({"x": 2}),
+        call_line({"x": 1}),
+        call_line({"x": 2}),
         line({"content": "b"}),
         END,
     )
@@ -50,8 +50,8 @@ def test_thinking_text_and_calls_in_their_order() -> None:
 def test_one_object_is_read_as_the_lines_are() -> None:
     function = {"name": "f", "arguments": {"x": 1}}
     answer = {"thinking": "hm", "content": "a", "tool_calls": [{"id": "i", "function": function}]}
-    whole = line(answer, done=True, done_reason="stop")
-    facts = decode("ollama", json.dumps(whole, indent=1).encode())
+    last_line = line(answer, done=True, done_reason="stop")
+    facts = decode("ollama", json.dumps(last_line, indent=1).encode())
     assert (facts["reasoning_text"], facts["text"]) == ("hm", "a")
     assert facts["tool_calls"][0]["id"] == "i"
     assert facts["ended"] == "complete"
@@ -133,7 +133,7 @@ def test_a_model_that_was_only_loaded_said_nothing() -> None:
 def test_an_answer_that_did_not_come_to_its_end(
     rest: tuple[Any, ...], failure: str, words: str
 ) -> None:
-    body = lines(line({"content": "a"}), called({}), *rest).removesuffix(b"\n")
+    body = lines(line({"content": "a"}), call_line({}), *rest).removesuffix(b"\n")
     end = end_of(events_of("ollama", body))
     assert isinstance(end, ResponseFailed)
     assert end.failure == failure
@@ -169,7 +169,7 @@ def test_logprobs_ride_on_the_part_they_came_with() -> None:
     [
         (line({"content": "a"}), "chat content"),
         (line({"content": "", "thinking": "a"}), "chat thinking"),
-        (called({}), "chat tool_calls"),
+        (call_line({}), "chat tool_calls"),
         (END, "chat done stop"),
         ({"done": True}, "chat done"),
         ({"error": "no"}, "error"),

@@ -14,7 +14,7 @@ from tests.protocols.requests import (
     call,
     encoded,
     request,
-    result,
+    result_part,
     results,
     user,
 )
@@ -28,7 +28,7 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("ollama", request(*messages, **changes))[0]
 
 
-def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
+def encode_messages(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = body_of(*messages, **changes)["messages"]
     return results
 
@@ -136,8 +136,8 @@ def test_a_turn_with_calls_and_its_results() -> None:
         call("t1", '{"x": 12345678901234567890}', meta={"function": {"index": 0}}, **mine),
         call("t2", meta={"extra": {"new": 7}}, **mine),
     )
-    answer = results(result("t1", "one", "two", is_error=True), result("t2", "x"))
-    assert said(user("hi"), turn, answer)[1:] == [
+    answer = results(result_part("t1", "one", "two", is_error=True), result_part("t2", "x"))
+    assert encode_messages(user("hi"), turn, answer)[1:] == [
         {
             "role": "assistant",
             "content": "a",
@@ -162,16 +162,19 @@ def test_a_turn_with_calls_and_its_results() -> None:
 
 @pytest.mark.parametrize("text", ['{"x"', "[1]", "SELECT"])
 def test_arguments_must_be_an_object(text: str) -> None:
-    (message,) = said(assistant(call("t1", text)))
+    (message,) = encode_messages(assistant(call("t1", text)))
     assert message["tool_calls"][0]["function"]["arguments"] == {}
     assert "not a JSON object" in "".join(notes(assistant(call("t1", text))))
 
 
 def test_images_stand_beside_the_text_and_those_of_results_follow() -> None:
-    asked = Message("user", (MessagePart("image", content=(IMAGE,)), MessagePart("text", "what?")))
-    assert said(asked) == [{"role": "user", "content": "what?", "images": ["aGk="]}]
-    history = (assistant(call("a"), call("b")), results(result("a", IMAGE), result("b", "x")))
-    messages = said(*history)
+    prompt = Message("user", (MessagePart("image", content=(IMAGE,)), MessagePart("text", "what?")))
+    assert encode_messages(prompt) == [{"role": "user", "content": "what?", "images": ["aGk="]}]
+    history = (
+        assistant(call("a"), call("b")),
+        results(result_part("a", IMAGE), result_part("b", "x")),
+    )
+    messages = encode_messages(*history)
     assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user"]
     assert messages[1]["content"]
     assert messages[3]["images"] == ["aGk="]
@@ -181,12 +184,12 @@ def test_images_stand_beside_the_text_and_those_of_results_follow() -> None:
 def test_what_came_by_another_protocol_and_what_is_empty_is_left_out() -> None:
     foreign = MessagePart("thinking", "why", meta={"block": {}}, protocol="anthropic")
     history = (assistant(foreign, MessagePart("text", "")), user("b"), user(" "))
-    assert said(*history) == [{"role": "user", "content": "b"}]
+    assert encode_messages(*history) == [{"role": "user", "content": "b"}]
     assert "Left out of the history" in "".join(notes(*history))
-    refused = said(assistant(MessagePart("refusal", "no")))
+    refused = encode_messages(assistant(MessagePart("refusal", "no")))
     assert refused == [{"role": "assistant", "content": "no"}]
 
 
 def test_thinking_is_read_by_every_model_there() -> None:
     thought = MessagePart("thinking", "why", origin="model")
-    assert said(assistant(thought, MessagePart("text", "a")))[0]["thinking"] == "why"
+    assert encode_messages(assistant(thought, MessagePart("text", "a")))[0]["thinking"] == "why"

@@ -280,9 +280,9 @@ def test_labels(frame: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize("error", [{"code": 502, "message": "upstream died"}, "upstream died"])
 def test_an_error_of_the_choice_is_an_error(error: Any) -> None:
     choice = {"index": 0, "error": error, "finish_reason": "stop"}
-    delta, whole = {"content": "half"}, {"role": "assistant", "content": "half"}
+    delta, message = {"content": "half"}, {"role": "assistant", "content": "half"}
     streamed = sse({"choices": [{**choice, "delta": delta}], "usage": {"prompt_tokens": 3}}, DONE)
-    answered = {"object": "chat.completion", "choices": [{**choice, "message": whole}]}
+    answered = {"object": "chat.completion", "choices": [{**choice, "message": message}]}
     for body in (streamed, json.dumps(answered).encode()):
         end = end_of(events_of("openai_chat", body))
         assert isinstance(end, ResponseFailed)
@@ -301,8 +301,8 @@ def test_a_reason_is_not_made_good_by_a_later_one(reason: str) -> None:
 
 
 def test_a_message_counts_over_a_delta_where_the_body_is_no_stream() -> None:
-    whole = json.dumps({"object": "chat.completion", "choices": [BOTH]}).encode()
-    ((kind, part),) = parts_of(events_of("openai_chat", whole))
+    message_body = json.dumps({"object": "chat.completion", "choices": [BOTH]}).encode()
+    ((kind, part),) = parts_of(events_of("openai_chat", message_body))
     assert (kind, part.text) == ("text", "Hall A.")
     # In a stream the delta counts, beside which some servers send all so far.
     deltas = [

@@ -190,8 +190,8 @@ CALLS: list[tuple[str, list[Any], Expected]] = [
 @pytest.mark.parametrize(("chunks", "expected"), [c[1:] for c in CALLS], ids=[c[0] for c in CALLS])
 def test_fragments_find_their_call(chunks: list[Any], expected: Expected) -> None:
     facts = decode("openai_chat", sse(*chunks, FINISH, DONE))
-    matches = [(c["id"], c["name"], c["arguments_raw"]) for c in facts["tool_calls"]]
-    assert matches == expected
+    call_rows = [(c["id"], c["name"], c["arguments_raw"]) for c in facts["tool_calls"]]
+    assert call_rows == expected
     assert (facts["ended"], facts["error"]) == ("complete", None)
 
 
@@ -213,7 +213,7 @@ def test_one_id_for_two_calls_is_flagged() -> None:
     assert "same_id" in codes_of(events_of("openai_chat", body))
 
 
-def _found(*values: Any) -> tuple[list[tuple[str, bool]], list[str]]:
+def _calls_and_warnings(*values: Any) -> tuple[list[tuple[str, bool]], list[str]]:
     """(arguments, complete) of each call, and the warnings."""
     events = events_of("openai_chat", sse(*values, FINISH, DONE))
     return [(part.text, part.complete) for _, part in parts_of(events)], codes_of(events)
@@ -234,18 +234,20 @@ def test_one_call_in_both_members_is_one_call() -> None:
         old = _old(name, arguments)
         new = {"index": 0, **more, "function": old["function_call"]}
         mirrored.append(chunk({"tool_calls": [new], **old}))
-    assert _found(*mirrored) == ([('{"x":1}', True)], ["same_call"])
+    assert _calls_and_warnings(*mirrored) == ([('{"x":1}', True)], ["same_call"])
     # Where one came after the other, the second is begun already, but never whole.
     new = calls(fragment(0, "a", "f", "{}"))
     both = [("{}", True), ("{}", False)]
-    assert _found(new, chunk(_old("f", "{}"))) == (both, ["same_call"])
-    assert _found(new, chunk(_old("g", "{}"))) == ([("{}", True), ("{}", True)], [])
-    parts, codes = _found(chunk({"tool_calls": [fragment(0, "a", "f", "{}")], **_old("g", "{}")}))
+    assert _calls_and_warnings(new, chunk(_old("f", "{}"))) == (both, ["same_call"])
+    assert _calls_and_warnings(new, chunk(_old("g", "{}"))) == ([("{}", True), ("{}", True)], [])
+    parts, codes = _calls_and_warnings(
+        chunk({"tool_calls": [fragment(0, "a", "f", "{}")], **_old("g", "{}")})
+    )
     assert (len(parts), codes) == (2, [])
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "matches", "codes"),
+    ("first", "then", "expected", "codes"),
     [
         ('{"x":1}', {"x": 1}, ('{"x": 1}', True), []),
         ("", {"x": 1}, ('{"x": 1}', True), []),
@@ -257,10 +259,10 @@ def test_one_call_in_both_members_is_one_call() -> None:
     ],
 )
 def test_arguments_that_replace_others_are_told(
-    first: Any, then: Any, matches: tuple[str, bool], codes: list[str]
+    first: Any, then: Any, expected: tuple[str, bool], codes: list[str]
 ) -> None:
     values = calls(fragment(0, "a", "f", first)), calls(fragment(0, arguments=then))
-    assert _found(*values) == ([matches], codes)
+    assert _calls_and_warnings(*values) == ([expected], codes)
 
 
 def test_a_finish_reason_does_not_look_at_every_call_again() -> None:

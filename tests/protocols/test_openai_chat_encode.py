@@ -15,7 +15,7 @@ from tests.protocols.requests import (
     call,
     encoded,
     request,
-    result,
+    result_part,
     results,
     user,
 )
@@ -33,7 +33,7 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("openai_chat", request(*messages, **changes))[0]
 
 
-def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
+def encode_messages(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = body_of(*messages, **changes)["messages"]
     return results
 
@@ -114,8 +114,8 @@ def test_params_and_extra() -> None:
 
 def test_a_turn_with_calls_and_its_results() -> None:
     calls = assistant(MessagePart("text", "a"), MessagePart("text", "b"), call("t1", '{"x":1}'))
-    answer = results(result("t1", "one", "two", is_error=True))
-    assert said(user("hi", "you"), calls, answer) == [
+    answer = results(result_part("t1", "one", "two", is_error=True))
+    assert encode_messages(user("hi", "you"), calls, answer) == [
         {"role": "user", "content": "hi\n\nyou"},
         {
             "role": "assistant",
@@ -133,7 +133,7 @@ def test_a_turn_with_calls_and_its_results() -> None:
 
 
 def test_content_is_null_beside_calls_alone_and_empty_turns_are_not_sent() -> None:
-    assert said(assistant(call("t1")))[0]["content"] is None
+    assert encode_messages(assistant(call("t1")))[0]["content"] is None
     foreign = MessagePart("thinking", "why", protocol="anthropic")
     wanted = request(assistant(foreign, MessagePart("text", "")), user("b"))
     body, sent = encoded("openai_chat", wanted)
@@ -144,33 +144,39 @@ def test_content_is_null_beside_calls_alone_and_empty_turns_are_not_sent() -> No
 def test_images_of_results_stand_in_them_or_follow_or_are_left_out() -> None:
     history = (
         assistant(call("a"), call("b"), call("c")),
-        results(result("a", IMAGE), result("b", "x"), result("c", "no", IMAGE, is_error=True)),
+        results(
+            result_part("a", IMAGE),
+            result_part("b", "x"),
+            result_part("c", "no", IMAGE, is_error=True),
+        ),
     )
-    native = said(*history, quirks=("image_results",))
+    native = encode_messages(*history, quirks=("image_results",))
     assert [message["content"] for message in native[1:]] == [
         [SHOWN],
         "x",
         [{"type": "text", "text": "Error: no"}, SHOWN],
     ]
-    later = said(*history)
-    assert said(*history, quirks=("text_only_results",)) == later
+    later = encode_messages(*history)
+    assert encode_messages(*history, quirks=("text_only_results",)) == later
     assert [message["role"] for message in later] == ["assistant", "tool", "tool", "tool", "user"]
     assert all(isinstance(message["content"], str) and message["content"] for message in later[1:4])
     assert later[4]["content"][1:] == [SHOWN, SHOWN]
     assert "Images of tool results" in notes(*history)
-    without = said(*history, quirks=("text_only",))
+    without = encode_messages(*history, quirks=("text_only",))
     assert "image_url" not in json.dumps(without)
     assert "cannot be shown" in without[1]["content"]
     assert "accepts only text" in notes(*history, quirks=("text_only",))
 
 
 def test_images_of_a_prompt_stand_before_its_text() -> None:
-    asked = Message("user", (SEEN, MessagePart("text", "what is it?")))
-    assert said(asked) == [
+    prompt = Message("user", (SEEN, MessagePart("text", "what is it?")))
+    assert encode_messages(prompt) == [
         {"role": "user", "content": [SHOWN, {"type": "text", "text": "what is it?"}]}
     ]
-    assert said(asked, quirks=("text_only",)) == [{"role": "user", "content": "what is it?"}]
-    assert said(Message("user", (SEEN,)), quirks=("text_only",)) == []
+    assert encode_messages(prompt, quirks=("text_only",)) == [
+        {"role": "user", "content": "what is it?"}
+    ]
+    assert encode_messages(Message("user", (SEEN,)), quirks=("text_only",)) == []
 
 
 def test_free_form_tools_where_the_server_knows_them() -> None:
@@ -194,43 +200,51 @@ def test_free_form_tools_where_the_server_knows_them() -> None:
         },
     ]
     assert native["tool_choice"] == {"type": "custom", "custom": {"name": "sql"}}
-    plain = body_of(tools=(FREE,), choice=ToolChoice("tool", "sql"))
-    assert plain["tools"][0]["function"]["parameters"] == FREEFORM
-    assert plain["tool_choice"] == {"type": "function", "function": {"name": "sql"}}
+    plain_body = body_of(tools=(FREE,), choice=ToolChoice("tool", "sql"))
+    assert plain_body["tools"][0]["function"]["parameters"] == FREEFORM
+    assert plain_body["tool_choice"] == {"type": "function", "function": {"name": "sql"}}
     assert "sql was sent as a tool with one text" in notes(tools=(FREE,))
 
 
 def test_calls_of_free_form_tools_go_back_as_their_text() -> None:
     written = json.dumps({"input": 'SELECT "é"'})
     mine: dict[str, Any] = {"meta": {"type": "custom"}, "protocol": "openai_chat"}
-    (own_call,) = said(assistant(call("a", written, "sql", **mine)))[0]["tool_calls"]
+    (own_call,) = encode_messages(assistant(call("a", written, "sql", **mine)))[0]["tool_calls"]
     assert own_call["custom"] == {"name": "sql", "input": 'SELECT "é"'}
     other: dict[str, Any] = {"tools": (FREE,), "quirks": ("custom_tools",)}
-    (foreign,) = said(assistant(call("a", written, "sql")), **other)[0]["tool_calls"]
+    (foreign,) = encode_messages(assistant(call("a", written, "sql")), **other)[0]["tool_calls"]
     assert foreign["custom"] == own_call["custom"]
-    (function,) = said(assistant(call("a", written, "sql")), tools=(FREE,))[0]["tool_calls"]
+    (function,) = encode_messages(assistant(call("a", written, "sql")), tools=(FREE,))[0][
+        "tool_calls"
+    ]
     assert function["function"] == {"name": "sql", "arguments": written}
 
 
 def test_reasoning_goes_back_in_its_own_words() -> None:
     details = [{"type": "reasoning.encrypted", "data": "x"}]
     signed = assistant(own("thinking", "why", field="reasoning", reasoning_details=details))
-    (message,) = said(assistant(*signed.parts, MessagePart("text", "a")))
+    (message,) = encode_messages(assistant(*signed.parts, MessagePart("text", "a")))
     assert message == {"role": "assistant", "content": "a", "reasoning_details": details}
     extra = own("thinking", extra_content={"s": 1})
-    assert said(assistant(extra, MessagePart("text", "a")))[0]["extra_content"] == {"s": 1}
+    assert encode_messages(assistant(extra, MessagePart("text", "a")))[0]["extra_content"] == {
+        "s": 1
+    }
     bare = own("thinking", "why", field="reasoning_content")
     # Text without a signature is demanded beside calls (DeepSeek), and only there.
-    assert "reasoning_content" not in said(assistant(bare, MessagePart("text", "a")))[0]
-    assert said(assistant(bare, call("t1")))[0]["reasoning_content"] == "why"
-    off = said(assistant(bare, *signed.parts, call("t1")), quirks=("no_reasoning_echo",))[0]
+    assert "reasoning_content" not in encode_messages(assistant(bare, MessagePart("text", "a")))[0]
+    assert encode_messages(assistant(bare, call("t1")))[0]["reasoning_content"] == "why"
+    off = encode_messages(
+        assistant(bare, *signed.parts, call("t1")), quirks=("no_reasoning_echo",)
+    )[0]
     assert off.keys() == {"role", "content", "tool_calls"}
 
 
 def test_typed_content_goes_back_typed() -> None:
     reference = {"type": "reference", "reference_ids": [1]}
     thinking = own("thinking", "why", field="content")
-    (message,) = said(assistant(thinking, MessagePart("text", "a"), own("other", block=reference)))
+    (message,) = encode_messages(
+        assistant(thinking, MessagePart("text", "a"), own("other", block=reference))
+    )
     assert message["content"] == [
         {"type": "thinking", "thinking": [{"type": "text", "text": "why"}]},
         {"type": "text", "text": "a"},
@@ -241,7 +255,7 @@ def test_typed_content_goes_back_typed() -> None:
 def test_calls_of_other_kinds_go_back_as_they_came() -> None:
     extra = {"extra_content": {"google": {"thought_signature": "s"}}}
     mine: dict[str, Any] = {"protocol": "openai_chat"}
-    (message,) = said(
+    (message,) = encode_messages(
         assistant(
             call("a", '{"input": "SELECT"}', meta={"type": "custom"}, **mine),
             call("b", meta={"extra": extra}, **mine),
@@ -252,18 +266,18 @@ def test_calls_of_other_kinds_go_back_as_they_came() -> None:
     assert custom == {"id": "a", "type": "custom", "custom": {"name": "f", "input": "SELECT"}}
     assert signed["extra_content"] == extra["extra_content"]
     assert "extra_content" not in foreign
-    legacy = said(
+    legacy = encode_messages(
         assistant(call("call_1_0", meta={"type": "function_call"}, **mine)),
-        results(result("call_1_0", "x")),
+        results(result_part("call_1_0", "x")),
     )
     assert legacy[0]["function_call"] == {"name": "f", "arguments": "{}"}
     assert legacy[1] == {"role": "function", "name": "f", "content": "x"}
 
 
 def test_short_ids_for_mistral() -> None:
-    messages = said(
+    messages = encode_messages(
         assistant(call("toolu_0123456789"), call("abcdefgh1")),
-        results(result("toolu_0123456789", "x"), result("abcdefgh1", "y")),
+        results(result_part("toolu_0123456789", "x"), result_part("abcdefgh1", "y")),
         quirks=("short_ids",),
     )
     sent = [tool_call["id"] for tool_call in messages[0]["tool_calls"]]
@@ -275,14 +289,14 @@ def test_short_ids_for_mistral() -> None:
 
 def test_bare_reasoning_is_read_by_every_model_of_its_server_and_what_is_signed_by_one() -> None:
     """DeepSeek demands the reasoning of turns with calls, whichever of its models wrote it."""
-    given: dict[str, Any] = {"protocol": "", "origin": "model"}
-    bare = MessagePart("thinking", "why", meta={"field": "reasoning_content"}, **given)
-    (message,) = said(assistant(bare, call("a")))
+    part_fields: dict[str, Any] = {"protocol": "", "origin": "model"}
+    bare = MessagePart("thinking", "why", meta={"field": "reasoning_content"}, **part_fields)
+    (message,) = encode_messages(assistant(bare, call("a")))
     assert message["reasoning_content"] == "why"
     assert "Left out" not in notes(assistant(bare, call("a")))
     meta = {"field": "reasoning", "reasoning_details": [{"signature": "s"}]}
-    signed = MessagePart("thinking", "why", meta=meta, **given)
-    (message,) = said(assistant(signed, call("a")))
+    signed = MessagePart("thinking", "why", meta=meta, **part_fields)
+    (message,) = encode_messages(assistant(signed, call("a")))
     assert "reasoning_details" not in message
     assert "came from another model" in notes(assistant(signed, call("a")))
     foreign = MessagePart("thinking", "why", meta={"field": "reasoning"}, origin="address")
@@ -290,13 +304,13 @@ def test_bare_reasoning_is_read_by_every_model_of_its_server_and_what_is_signed_
 
 
 def test_between_results_and_a_prompt_mistral_is_given_a_message_of_the_assistant() -> None:
-    stopped = user("a"), assistant(call("t1")), results(result("t1", IMAGE)), user("b")
+    stopped = user("a"), assistant(call("t1")), results(result_part("t1", IMAGE)), user("b")
     for history in (stopped, stopped[:3]):  # the image follows in a message of the user
         quirks = ("assistant_after_tool",)
-        roles = [message["role"] for message in said(*history, quirks=quirks)]
+        roles = [message["role"] for message in encode_messages(*history, quirks=quirks)]
         assert roles[:5] == ["user", "assistant", "tool", "assistant", "user"]
         assert "requires an assistant message" in notes(*history, quirks=quirks)
     answered = *stopped[:3], assistant(MessagePart("text", "so")), user("b")
     inside = ("assistant_after_tool", "image_results")
     assert "demands" not in notes(*answered, quirks=inside)
-    assert [message["role"] for message in said(*stopped)][2:4] == ["tool", "user"]
+    assert [message["role"] for message in encode_messages(*stopped)][2:4] == ["tool", "user"]

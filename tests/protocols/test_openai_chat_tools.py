@@ -59,18 +59,18 @@ def tooled(choice: ToolChoice, *quirks: str, **changes: Any) -> tuple[list[str],
 def test_choices(
     choice: ToolChoice, quirks: tuple[str, ...], names: list[str], text: Any, note: str
 ) -> None:
-    sent, matches, notes = tooled(choice, *quirks)
-    assert (sent, matches) == (names, text)
+    sent, expected, notes = tooled(choice, *quirks)
+    assert (sent, expected) == (names, text)
     assert note in notes
     if not note:
         assert "sent" not in notes.replace("sql was sent as", "")
 
 
 def test_what_a_server_cannot_do_is_left_out_and_said() -> None:
-    plain = encoded("openai_chat", request(choice=ToolChoice(parallel=False)))
-    assert plain[0]["parallel_tool_calls"] is False
-    assert plain[0]["tools"][1]["function"]["strict"] is True
-    assert plain[1].notes == ()
+    plain_body = encoded("openai_chat", request(choice=ToolChoice(parallel=False)))
+    assert plain_body[0]["parallel_tool_calls"] is False
+    assert plain_body[0]["tools"][1]["function"]["strict"] is True
+    assert plain_body[1].notes == ()
     quirks = ("no_parallel", "no_strict", "whole_arguments")
     body, sent = encoded("openai_chat", request(choice=ToolChoice(parallel=False), quirks=quirks))
     assert "parallel_tool_calls" not in body

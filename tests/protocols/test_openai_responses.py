@@ -59,7 +59,7 @@ def read(*values: Any) -> list[Any]:
     return events_of("openai_responses", sse(*values))
 
 
-def seen(events: list[Any]) -> list[tuple[str, str, bool]]:
+def part_rows(events: list[Any]) -> list[tuple[str, str, bool]]:
     """(kind, text, complete) of each part."""
     return [(kind, part.text, part.complete) for kind, part in parts_of(events)]
 
@@ -100,7 +100,7 @@ def test_an_answer_in_full() -> None:
         done(2, call(ARGS, call_id="call_2")),
         completed(opaque, message("Looking."), call(ARGS, call_id="call_2")),
     )
-    assert seen(events) == [
+    assert part_rows(events) == [
         ("thinking", "Why.", True),
         ("thinking", "So.", True),
         ("text", "Looking.", True),
@@ -257,7 +257,7 @@ def test_tokens_are_counted_with_their_details() -> None:
 )
 def test_quirks(values: tuple[Any, ...], parts: list[Any], codes: list[str]) -> None:
     events = read(*values)
-    assert seen(events) == parts
+    assert part_rows(events) == parts
     assert warned(events) == codes
     assert good(events).raw_reason == "completed"
 
@@ -265,11 +265,13 @@ def test_quirks(values: tuple[Any, ...], parts: list[Any], codes: list[str]) -> 
 def test_calls_of_one_id_are_flagged_and_never_one() -> None:
     twins = [call(ARGS, "a"), call(OTHER, "a")]
     events = read(completed(*twins))
-    assert seen(events) == [("call", ARGS, True), ("call", OTHER, True)]
+    assert part_rows(events) == [("call", ARGS, True), ("call", OTHER, True)]
     assert warned(events) == ["same_id"]
-    assert seen(read(done(0, twins[0]), done(1, twins[1]), completed(*twins))) == seen(events)
+    assert part_rows(read(done(0, twins[0]), done(1, twins[1]), completed(*twins))) == part_rows(
+        events
+    )
     begun = (added(0, call("", "a")), added(1, call("", "a")))
-    assert seen(read(*begun, completed(*twins))) == seen(events)
+    assert part_rows(read(*begun, completed(*twins))) == part_rows(events)
 
 
 def test_a_free_form_call_is_text() -> None:
@@ -355,8 +357,8 @@ def test_a_list_of_a_servers_tools_is_no_call_of_the_server() -> None:
 def test_ends(response: dict[str, Any], reason: str, raw: str) -> None:
     name = "incomplete" if response["status"] == "incomplete" else "completed"
     streamed = read(event(name, response=response))
-    whole = events_of("openai_responses", json.dumps(response).encode())
-    for events in (streamed, whole):
+    whole_events = events_of("openai_responses", json.dumps(response).encode())
+    for events in (streamed, whole_events):
         assert (good(events).reason, good(events).raw_reason) == (reason, raw)
 
 
@@ -367,7 +369,7 @@ def test_a_refusal_is_a_part_of_its_own() -> None:
         done(0, message({"type": "refusal", "refusal": "I cannot."})),
         completed(),
     )
-    assert seen(events) == [("refusal", "I cannot.", True)]
+    assert part_rows(events) == [("refusal", "I cannot.", True)]
 
 
 @pytest.mark.parametrize(
@@ -401,8 +403,8 @@ def test_errors_in_a_stream(
 
 def test_an_error_keeps_what_was_said_and_no_call_is_whole() -> None:
     events = read(added(0, message()), text(0, "Well"), NESTED, FAILED)
-    assert seen(events) == [("text", "Well", False)]
-    assert seen(read(*CALLED, NESTED, FAILED)) == [("call", ARGS, False)]
+    assert part_rows(events) == [("text", "Well", False)]
+    assert part_rows(read(*CALLED, NESTED, FAILED)) == [("call", ARGS, False)]
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
@@ -425,7 +427,7 @@ def test_a_response_in_the_background_is_no_failure_and_not_whole(
 def test_without_its_last_event_an_answer_is_interrupted() -> None:
     events = read(CREATED, *CALLED, done(0, call(ARGS)))
     assert bad(events).failure == "interrupted"
-    assert seen(events) == [("call", ARGS, True)]
+    assert part_rows(events) == [("call", ARGS, True)]
 
 
 def test_a_whole_body_has_its_arguments_to_the_letter() -> None:
@@ -456,8 +458,8 @@ def test_small_words() -> None:
     ids=lambda response: str(response["status"]),
 )
 def test_a_response_that_is_none_fails_whatever_it_holds(response: dict[str, Any]) -> None:
-    whole = events_of("openai_responses", json.dumps(response).encode())
-    for events in (whole, read(done(0, call(ARGS)), event("completed", response=response))):
+    whole_events = events_of("openai_responses", json.dumps(response).encode())
+    for events in (whole_events, read(done(0, call(ARGS)), event("completed", response=response))):
         assert bad(events).failure == "error"
         assert ("boom" in bad(events).message) == ("error" in response)
 
@@ -465,9 +467,9 @@ def test_a_response_that_is_none_fails_whatever_it_holds(response: dict[str, Any
 @pytest.mark.parametrize("status", ["failed", "incomplete", "cancelled"])
 def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
     events = read(done(0, call(ARGS, status=status)), completed())
-    assert seen(events) == [("call", ARGS, False)]
+    assert part_rows(events) == [("call", ARGS, False)]
     odd = read(done(0, call(ARGS, status=[status])), completed())
-    assert seen(odd) == [("call", ARGS, True)]
+    assert part_rows(odd) == [("call", ARGS, True)]
 
 
 @pytest.mark.parametrize(
@@ -485,7 +487,7 @@ def test_a_call_that_is_done_again_counts_once(
     values: tuple[Any, ...], parts: int, codes: list[str]
 ) -> None:
     events = read(*values, completed())
-    assert seen(events) == [("call", ARGS, True)] * parts
+    assert part_rows(events) == [("call", ARGS, True)] * parts
     assert warned(events) == codes
 
 
@@ -503,16 +505,16 @@ def test_an_end_that_lists_other_arguments_is_told(
     listed: dict[str, Any], codes: list[str]
 ) -> None:
     events = read(done(0, call(ARGS)), completed(listed))
-    assert seen(events) == [("call", ARGS, True)]
+    assert part_rows(events) == [("call", ARGS, True)]
     assert warned(events) == codes
 
 
 def test_arguments_that_are_told_whole_are_sound_though_a_piece_was_lost() -> None:
     head = (added(0, call("")), args(0, '{"x"'), '{"typ', args(0, "}"))
-    assert seen(read(*head, done(0, call(ARGS)), completed())) == [("call", ARGS, True)]
+    assert part_rows(read(*head, done(0, call(ARGS)), completed())) == [("call", ARGS, True)]
     answer = event("function_call_arguments.done", 0, arguments='{"x"}')
-    assert seen(read(*head, answer, completed())) == [("call", '{"x"}', True)]
-    assert seen(read(*head, done(0, call(None)), completed())) == [("call", '{"x"}', False)]
+    assert part_rows(read(*head, answer, completed())) == [("call", '{"x"}', True)]
+    assert part_rows(read(*head, done(0, call(None)), completed())) == [("call", '{"x"}', False)]
 
 
 @pytest.mark.parametrize("empty", ["", "{}", " { } ", "null", {}], ids=repr)
@@ -524,7 +526,7 @@ def test_an_empty_end_never_overrules_arguments_that_came(
 ) -> None:
     """A rule would run {} where the model wrote something else."""
     events = read(added(0, call("")), *came, done(0, call(empty)), completed())
-    assert seen(events) == [("call", ARGS, True)]
+    assert part_rows(events) == [("call", ARGS, True)]
     assert warned(events) == ["item_differs"]
     assert "as_object" not in parts_of(events)[0][1].meta
 
@@ -534,7 +536,7 @@ def test_arguments_that_are_told_empty_never_overrule_pieces(empty: str) -> None
     answer = event("function_call_arguments.done", 0, arguments=empty)
     events = read(added(0, call("")), args(0, ARGS), answer, completed())
     # No event had all of the arguments, so they may be half of what was meant.
-    assert seen(events) == [("call", ARGS, False)]
+    assert part_rows(events) == [("call", ARGS, False)]
     assert warned(events) == ["item_differs"]
 
 
@@ -553,14 +555,14 @@ def test_announced_arguments_are_compared_with_the_end(
     first: str, last: str, text: str, codes: list[str]
 ) -> None:
     events = read(added(0, call(first)), done(0, call(last)), completed())
-    assert seen(events) == [("call", text, True)]
+    assert part_rows(events) == [("call", text, True)]
     assert warned(events) == codes
 
 
 @pytest.mark.parametrize("other", [{"name": "g"}, {"call_id": "call_9"}], ids=repr)
 def test_a_call_that_is_called_otherwise_at_its_end_is_told(other: dict[str, Any]) -> None:
     events = read(added(0, call("")), args(0, ARGS), done(0, call(ARGS, **other)), completed())
-    assert seen(events) == [("call", ARGS, True)]
+    assert part_rows(events) == [("call", ARGS, True)]
     assert warned(events) == ["item_differs"]
 
 
@@ -572,7 +574,7 @@ def test_arguments_are_not_lost_where_nothing_but_their_event_came() -> None:
     assert warned(events) == ["no_start"]
 
 
-def said(*pieces: str, index: int = 0) -> tuple[Any, ...]:
+def message_events(*pieces: str, index: int = 0) -> tuple[Any, ...]:
     """A message that is announced and streamed with a content index for each delta."""
     return (added(index, message()), *(text(index, item, n) for n, item in enumerate(pieces)))
 
@@ -581,20 +583,24 @@ def said(*pieces: str, index: int = 0) -> tuple[Any, ...]:
     ("values", "wanted", "codes"),
     [
         # The content index counts deltas.
-        ((*said("On ", "it."), done(0, LISTED), completed(LISTED)), "On it.", []),
-        ((*said("On ", "it."), completed(LISTED)), "On it.", []),
-        ((*said("On ", "it"), done(0, LISTED), completed()), "On it.", ["item_differs"]),
+        ((*message_events("On ", "it."), done(0, LISTED), completed(LISTED)), "On it.", []),
+        ((*message_events("On ", "it."), completed(LISTED)), "On it.", []),
+        ((*message_events("On ", "it"), done(0, LISTED), completed()), "On it.", ["item_differs"]),
         # The end has less than was streamed: what was said is kept.
-        ((*said("On it."), done(0, message()), completed()), "On it.", ["item_differs"]),
-        ((*said("On it."), done(0, message("")), completed()), "On it.", ["item_differs"]),
-        ((*said("On it."), done(0, message("On")), completed()), "On it.", ["item_differs"]),
-        ((*said("On ", "it."), done(0, message("On")), completed()), "On it.", ["item_differs"]),
+        ((*message_events("On it."), done(0, message()), completed()), "On it.", ["item_differs"]),
+        ((*message_events("On it."), done(0, message("")), completed()), "On it.",
+         ["item_differs"]),
+        ((*message_events("On it."), done(0, message("On")), completed()), "On it.",
+         ["item_differs"]),
+        ((*message_events("On ", "it."), done(0, message("On")), completed()), "On it.",
+         ["item_differs"]),
         # Two texts in one piece, and one text in two.
-        ((*said("On it."), done(0, message("On ", "it.")), completed()), "On it.", []),
+        ((*message_events("On it."), done(0, message("On ", "it.")), completed()), "On it.", []),
         # One index for a message and a call.
         (
             (
-                *(*said("On it."), added(0, call("")), args(0, ARGS), done(0, call(ARGS))),
+                *(*message_events("On it."), added(0, call("")), args(0, ARGS), done(0,
+                 call(ARGS))),
                 *(done(0, LISTED), completed(LISTED, call(ARGS))),
             ),
             "On it.",
@@ -602,13 +608,14 @@ def said(*pieces: str, index: int = 0) -> tuple[Any, ...]:
         ),
         # The end comes twice; in another event the item has another id.
         ((done(0, LISTED), done(0, LISTED), completed(LISTED)), "On it.", ["item_again"]),
-        ((*said("On it."), done(0, {**LISTED, "id": "msg_2"}), completed(LISTED)), "On it.", []),
+        ((*message_events("On it."), done(0, {**LISTED, "id": "msg_2"}), completed(LISTED)),
+         "On it.", []),
         # A text that stands in one event alone.
         ((TOLD_TEXT, completed()), "On it.", ["no_start"]),
-        ((*said(), TOLD_TEXT, completed()), "On it.", []),
+        ((*message_events(), TOLD_TEXT, completed()), "On it.", []),
         ((added(0, LISTED), completed()), "On it.", []),
-        ((*said(), done(0, message()), completed(LISTED)), "On it.", ["item_differs"]),
-        ((*said("On it."), TOLD_TEXT, done(0, LISTED), completed(LISTED)), "On it.", []),
+        ((*message_events(), done(0, message()), completed(LISTED)), "On it.", ["item_differs"]),
+        ((*message_events("On it."), TOLD_TEXT, done(0, LISTED), completed(LISTED)), "On it.", []),
         # Two messages that say the same are two.
         (
             (done(0, message("On ")), done(1, message("On ", id="msg_2")), completed()),
@@ -621,8 +628,8 @@ def test_the_end_of_a_message_is_compared_with_all_that_was_streamed(
     values: tuple[Any, ...], wanted: str, codes: list[str]
 ) -> None:
     events = read(CREATED, *values)
-    assert "".join(text for kind, text, _ in seen(events) if kind == "text") == wanted
-    assert [text for kind, text, _ in seen(events) if kind == "call"] in ([], [ARGS])
+    assert "".join(text for kind, text, _ in part_rows(events) if kind == "text") == wanted
+    assert [text for kind, text, _ in part_rows(events) if kind == "call"] in ([], [ARGS])
     assert warned(events) == codes
 
 
@@ -637,7 +644,7 @@ def test_the_end_of_a_message_is_compared_with_all_that_was_streamed(
 )  # fmt: skip
 def test_reasoning_is_compared_likewise(values: tuple[Any, ...], item: dict[str, Any]) -> None:
     events = read(CREATED, added(0, reasoning()), *values, done(0, item), completed(item))
-    assert "".join(text for _, text, _ in seen(events)) == "Why."
+    assert "".join(text for _, text, _ in part_rows(events)) == "Why."
     assert parts_of(events)[-1][1].meta["block"] == item
 
 

@@ -17,7 +17,7 @@ from tests.protocols.requests import (
     call,
     encoded,
     request,
-    result,
+    result_part,
     results,
     user,
 )
@@ -40,7 +40,7 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("openai_responses", request(*messages, **changes))[0]
 
 
-def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
+def encode_messages(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = body_of(*messages, **changes)["input"]
     return results
 
@@ -123,14 +123,14 @@ def test_a_choice_and_nothing_to_choose_from() -> None:
 
 
 def test_quirks() -> None:
-    plain = body_of(
+    plain_body = body_of(
         quirks=("no_allowed_tools", "no_custom_tools", "no_encrypted_reasoning"),
         choice=FEW,
         tools=(TOOL, WRITER),
     )
-    assert "include" not in plain
-    assert plain["tool_choice"] == "required"
-    (tool,) = plain["tools"]
+    assert "include" not in plain_body
+    assert plain_body["tool_choice"] == "required"
+    (tool,) = plain_body["tools"]
     assert (tool["type"], tool["name"], tool["parameters"]) == ("function", "write", dict(FREEFORM))
     assert "free-form tool write" in notes(quirks=("no_custom_tools",), tools=(WRITER,))
 
@@ -162,19 +162,24 @@ def test_a_person_shows_images() -> None:
         "detail": "auto",
         "image_url": "data:image/png;base64,aGk=",
     }
-    assert said(prompt)[0]["content"] == [picture, {"type": "input_text", "text": "See?"}]
-    assert said(user(" ")) == []
-    answered = results(result("c1", "Here:", IMAGE))
-    assert said(assistant(call("c1")), answered)[1]["output"] == [
+    assert encode_messages(prompt)[0]["content"] == [
+        picture,
+        {"type": "input_text", "text": "See?"},
+    ]
+    assert encode_messages(user(" ")) == []
+    answered = results(result_part("c1", "Here:", IMAGE))
+    assert encode_messages(assistant(call("c1")), answered)[1]["output"] == [
         {"type": "input_text", "text": "Here:"},
         picture,
     ]
 
 
 def test_calls_and_results_of_any_provider() -> None:
-    items = said(
+    items = encode_messages(
         assistant(MessagePart("text", "I look."), call("a", ""), call("x" * 65), call("a")),
-        results(result("a", "1"), result("x" * 65, "no", is_error=True), result("a")),
+        results(
+            result_part("a", "1"), result_part("x" * 65, "no", is_error=True), result_part("a")
+        ),
     )
     text = [{"type": "output_text", "annotations": [], "text": "I look."}]
     assert items[0] == {"type": "message", "role": "assistant", "content": text}
@@ -184,7 +189,7 @@ def test_calls_and_results_of_any_provider() -> None:
     assert len({call["call_id"] for call in calls}) == 3
     assert all(len(call["call_id"]) <= 64 for call in calls)
     assert [output["output"] for output in outputs] == ["1", "Error: no", ""]
-    failed = results(result("a", "no", is_error=True))
+    failed = results(result_part("a", "no", is_error=True))
     assert "begin with Error" in notes(assistant(call("a")), failed)
 
 
@@ -205,7 +210,7 @@ def test_own_items_go_back_as_they_came() -> None:
         own_call("call_1", '{"x": 2}', block=head),
     )
     pieces = [{**cited, "text": "a"}, {"type": "refusal", "refusal": "No."}]
-    assert said(turn, results(result("call_1", "1")))[:4] == [
+    assert encode_messages(turn, results(result_part("call_1", "1")))[:4] == [
         thought,
         search,
         {**block, "content": pieces},
@@ -247,8 +252,8 @@ def test_reasoning_goes_with_what_it_led_to(
     parts: list[MessagePart], types: list[str], note: str
 ) -> None:
     messages = [assistant(*parts)]
-    messages += [results(result("a", "1"))] if any(p.kind == "call" for p in parts) else []
-    items = [data for data in said(*messages) if not data["type"].endswith("_output")]
+    messages += [results(result_part("a", "1"))] if any(p.kind == "call" for p in parts) else []
+    items = [data for data in encode_messages(*messages) if not data["type"].endswith("_output")]
     assert [item["type"] for item in items] == types
     assert note in notes(*messages)
     # An item that has lost its reasoning must not ask for it by its id.
@@ -256,11 +261,14 @@ def test_reasoning_goes_with_what_it_led_to(
 
 
 def test_reasoning_in_the_open_goes_where_nothing_is_sealed() -> None:
-    turn = (assistant(own("thinking", **OPEN), own_call("a", **HEAD)), results(result("a", "1")))
-    assert said(*turn, quirks=("no_encrypted_reasoning",))[0] == OPEN["block"]
+    turn = (
+        assistant(own("thinking", **OPEN), own_call("a", **HEAD)),
+        results(result_part("a", "1")),
+    )
+    assert encode_messages(*turn, quirks=("no_encrypted_reasoning",))[0] == OPEN["block"]
     answer = responses.reasoning(content=[{"type": "reasoning_text", "text": "Why."}])
     message = assistant(own("thinking", block=answer), own_call("a", **HEAD))
-    assert said(message, turn[1])[0] == answer
+    assert encode_messages(message, turn[1])[0] == answer
 
 
 @pytest.mark.parametrize(
@@ -277,8 +285,8 @@ def test_reasoning_in_the_open_goes_where_nothing_is_sealed() -> None:
     ],
 )
 def test_free_form_calls(part: MessagePart, quirks: tuple[str, ...], sent: str) -> None:
-    history = (assistant(part), results(result("c", "ok")))
-    item, output = said(*history, tools=(WRITER,), quirks=quirks)
+    history = (assistant(part), results(result_part("c", "ok")))
+    item, output = encode_messages(*history, tools=(WRITER,), quirks=quirks)
     if sent == "custom":
         assert (item["type"], item["input"]) == ("custom_tool_call", "aé")
         assert output["type"] == "custom_tool_call_output"
@@ -290,40 +298,42 @@ def test_free_form_calls(part: MessagePart, quirks: tuple[str, ...], sent: str) 
 
 
 def test_a_cut_turn_and_an_invented_name() -> None:
-    assert said(assistant(own("text", "Half")))[0]["content"][0]["text"] == "Half"
-    item = said(assistant(call("a", name="no such")), results(result("a")))[0]
+    assert encode_messages(assistant(own("text", "Half")))[0]["content"][0]["text"] == "Half"
+    item = encode_messages(assistant(call("a", name="no such")), results(result_part("a")))[0]
     assert item["name"] == "no_such"
 
 
 def test_an_id_goes_out_once() -> None:
     long = {**HEAD["block"], "id": "fc_" + "x" * 70}
     turn = assistant(own_call("a", **HEAD), own_call("b", **HEAD), own_call("c", block=long))
-    items = said(turn, results(result("a"), result("b"), result("c")))
+    items = encode_messages(turn, results(result_part("a"), result_part("b"), result_part("c")))
     assert [item.get("id") for item in items[:3]] == ["fc_1", None, None]
 
 
 @pytest.mark.parametrize(
-    ("model", "asked"),
+    ("model", "has_include"),
     [("gpt-5-mini", True), ("o4-mini", True), ("gpt-4o-mini", False), ("openai/gpt-4.1", False)],
 )
-def test_models_that_do_not_reason_are_not_asked_for_it(model: str, asked: bool) -> None:
+def test_models_that_do_not_reason_are_not_asked_for_it(model: str, has_include: bool) -> None:
     body = encoded("openai_responses", replace(request(), model=model))[0]
-    assert ("include" in body) == asked
+    assert ("include" in body) == has_include
     assert body["store"] is False
 
 
 def test_what_was_cut_goes_without_ids_and_without_its_reasoning() -> None:
     message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
     spoken = own("text", "a", block=message)
-    (item,) = said(assistant(replace(spoken, complete=False)))
+    (item,) = encode_messages(assistant(replace(spoken, complete=False)))
     assert "id" not in item
     cut = replace(own("thinking", "Hm"), complete=False)
     for quirks in ((), ("no_encrypted_reasoning",)):
-        (item,) = said(assistant(cut, spoken), quirks=quirks)
+        (item,) = encode_messages(assistant(cut, spoken), quirks=quirks)
         assert "id" not in item
     assert "Incomplete reasoning" in notes(assistant(cut, spoken))
     search = own("server_call", block={"type": "web_search_call", "id": "ws_1"})
-    assert said(assistant(replace(search, complete=False), spoken))[0]["type"] == "message"
+    assert (
+        encode_messages(assistant(replace(search, complete=False), spoken))[0]["type"] == "message"
+    )
     assert "server call parts that were incomplete" in notes(
         assistant(replace(search, complete=False))
     )
@@ -332,7 +342,7 @@ def test_what_was_cut_goes_without_ids_and_without_its_reasoning() -> None:
 def test_items_that_came_from_another_model_are_left_out() -> None:
     sealed = replace(own("thinking", **SEALED), protocol="", origin="model")
     part = replace(own_call("a", **HEAD), protocol="", origin="model")
-    items = said(assistant(sealed, part), results(result("a", "1")))
+    items = encode_messages(assistant(sealed, part), results(result_part("a", "1")))
     assert [item["type"] for item in items] == ["function_call", "function_call_output"]
     assert "id" not in items[0]
     assert "thinking parts that came from another model." in notes(assistant(sealed, part))

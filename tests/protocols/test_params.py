@@ -27,7 +27,7 @@ def table(head: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
-def sent(protocol: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def encoded_params(protocol: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters in the body of a request, those of an inner member beside the others."""
     wanted = request(tools=(), params=params)
     body, _ = encoded(protocol, type(wanted)(**{**vars(wanted), "model": "gemini-3-x"}))
@@ -50,9 +50,9 @@ def test_a_name_of_another_protocol_is_said_in_ones_own_or_refused(row: Mapping[
         for protocol in PROTOCOLS:
             if protocol not in row:
                 with pytest.raises(BadInput, match=f"{protocol} has no {there}"):
-                    sent(protocol, {there: value})
+                    encoded_params(protocol, {there: value})
                 continue
-            body = sent(protocol, {there: value})
+            body = encoded_params(protocol, {there: value})
             # Chat Completions' own name is sent as it is; ours goes by the older of its two.
             older = row[protocol] == "max_completion_tokens" and there != row[protocol]
             assert body["max_tokens" if older else row[protocol]] == value
@@ -63,21 +63,23 @@ def test_a_wish_to_think_is_said_in_ones_own_words_or_refused() -> None:
     assert len(rows) == 4
     for row in rows:
         cells = dict(zip(PROTOCOLS, row, strict=True))
-        given = {name: json.loads(quoted(cell)) for name, cell in cells.items() if quoted(cell)}
-        for source, value in given.items():
+        documented_values = {
+            name: json.loads(quoted(cell)) for name, cell in cells.items() if quoted(cell)
+        }
+        for source, value in documented_values.items():
             for name in (
                 {THINKING[source], "thinking"} if isinstance(value, dict) else {THINKING[source]}
             ):
                 for target, cell in cells.items():
-                    check_wish(target, {name: value}, cell, given.get(target))
+                    check_wish(target, {name: value}, cell, documented_values.get(target))
 
 
 def check_wish(target: str, params: dict[str, Any], cell: str, expected: Any) -> None:
     if cell == "–":
         with pytest.raises(BadInput, match=re.escape(f"params: {target}")):
-            sent(target, params)
+            encoded_params(target, params)
         return
-    text = sent(target, params)[THINKING[target]]
+    text = encoded_params(target, params)[THINKING[target]]
     if expected is None:  # a sentence: tokens for words
         assert text == {"type": "enabled", "budget_tokens": 1024}
     elif isinstance(expected, dict):
@@ -114,7 +116,7 @@ def check_wish(target: str, params: dict[str, Any], cell: str, expected: Any) ->
 def test_a_protocol_s_own_are_sent_as_they_are(
     protocol: str, params: dict[str, Any], expected: dict[str, Any] | None
 ) -> None:
-    assert (expected or params).items() <= sent(protocol, params).items()
+    assert (expected or params).items() <= encoded_params(protocol, params).items()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_a_protocol_s_own_are_sent_as_they_are(
 )
 def test_what_cannot_be_said_is_refused(protocol: str, params: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput, match=words) as caught:
-        sent(protocol, params)
+        encoded_params(protocol, params)
     assert str(caught.value).endswith(".")
 
 

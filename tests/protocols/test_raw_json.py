@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.core.json_values import MOST_DEEP
-from playground.protocols.raw_json import Quoted, joined, parse_json
+from playground.protocols.raw_json import JsonText, join_pieces, parse_json
 from tests.protocols.frames import UNHURRIED
 
 VALUES = st.recursive(
@@ -28,7 +28,7 @@ LONG = "7" * 309
 @given(VALUES, VALUES, st.sampled_from([None, 1, "\t"]))
 def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) -> None:
     text = json.dumps({"a": [before, {"b": value}], "c": before}, indent=indent)
-    match = Quoted(text).member("a", 1, "b")
+    match = JsonText(text).member("a", 1, "b")
     assert match in text
     assert json.loads(match) == value
 
@@ -46,7 +46,7 @@ def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) 
     ],
 )
 def test_members(text: str, path: tuple[str | int, ...], match: str) -> None:
-    assert Quoted(text).member(*path) == match
+    assert JsonText(text).member(*path) == match
 
 
 @UNHURRIED
@@ -58,7 +58,7 @@ def test_what_is_parsed_is_what_json_says(value: Any, escaped: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "matches"),
+    ("text", "expected"),
     [
         ("[1e999, -1E+400]", ["1e999", "-1E+400"]),
         (f"[{LONG}, {LONG}.5, {LONG[:250]}e99]", [int(LONG), f"{LONG}.5", f"{LONG[:250]}e99"]),
@@ -69,8 +69,8 @@ def test_what_is_parsed_is_what_json_says(value: Any, escaped: bool) -> None:
         ("[9007199254740993, 1e-400, -0.0]", [2**53 + 1, 0.0, -0.0]),
     ],
 )
-def test_what_no_float_or_text_holds(text: str, matches: Any) -> None:
-    assert repr(parse_json(text)) == repr(matches)
+def test_what_no_float_or_text_holds(text: str, expected: Any) -> None:
+    assert repr(parse_json(text)) == repr(expected)
 
 
 def test_what_is_parsed_can_be_written_again() -> None:
@@ -96,5 +96,5 @@ def test_a_string_that_is_never_closed_costs_its_length() -> None:
 
 
 def test_halves_of_a_character_become_whole_and_lone_ones_stay() -> None:
-    assert joined(["a\ud83d", "\ude00b"]) == "a\U0001f600b"
-    assert joined(["é\ud83d", "b"]) == "é\ud83db"
+    assert join_pieces(["a\ud83d", "\ude00b"]) == "a\U0001f600b"
+    assert join_pieces(["é\ud83d", "b"]) == "é\ud83db"

@@ -19,16 +19,16 @@ from tests.protocols.requests import (
     assistant,
     call,
     request,
-    result,
+    result_part,
     results,
     user,
 )
 
 MORE = Tool("h", "Does h.", {"type": "object", "properties": {}})
-HISTORY = (user("Do f."), assistant(call("c1")), results(result("c1", "done")))
+HISTORY = (user("Do f."), assistant(call("c1")), results(result_part("c1", "done")))
 
 
-def sent(protocol: str, *messages: Any, **changes: Any) -> RequestSent:
+def make_request(protocol: str, *messages: Any, **changes: Any) -> RequestSent:
     wire = codec(protocol).encode(request(*messages, **{"system": "Be brief.", **changes}))
     return RequestSent(
         1,
@@ -41,7 +41,7 @@ def sent(protocol: str, *messages: Any, **changes: Any) -> RequestSent:
     )
 
 
-def changed(old: RequestSent, new: RequestSent) -> RequestChanges:
+def changes_between(old: RequestSent, new: RequestSent) -> RequestChanges:
     changes = request_changes(old, new)
     assert changes is not None
     return changes
@@ -49,32 +49,36 @@ def changed(old: RequestSent, new: RequestSent) -> RequestChanges:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_first_block_that_differs_is_named_in_every_protocol(protocol: str) -> None:
-    before = sent(protocol, *HISTORY)
-    went_on = changed(before, sent(protocol, *HISTORY, assistant(call("c2")), user("Go on.")))
+    before = make_request(protocol, *HISTORY)
+    went_on = changes_between(
+        before, make_request(protocol, *HISTORY, assistant(call("c2")), user("Go on."))
+    )
     assert (went_on.first, went_on.came, went_on.went, went_on.settings) == (None, [], [], ())
     assert went_on.messages[0] == went_on.same < went_on.messages[1]
 
-    system = changed(before, sent(protocol, *HISTORY, system="Be long.")).first
+    system = changes_between(before, make_request(protocol, *HISTORY, system="Be long.")).first
     assert system is not None
     assert system.how == "changed"
     assert system.block.label in ("system 1", "message 1 (system)", "message 1 (developer)")
     assert [p.text for p in system.pieces if p.how != "same"] == ["brief", "long"]
 
-    came = changed(before, sent(protocol, *HISTORY, tools=(TOOL, STRICT, MORE)))
+    came = changes_between(before, make_request(protocol, *HISTORY, tools=(TOOL, STRICT, MORE)))
     assert (came.came, came.went, came.altered) == (["h"], [], [])
     assert came.first is not None
     assert (came.first.how, came.first.block.label) == ("added", "tool h")
 
-    turned = changed(before, sent(protocol, *HISTORY, tools=(STRICT, TOOL)))
+    turned = changes_between(before, make_request(protocol, *HISTORY, tools=(STRICT, TOOL)))
     assert turned.first is not None
     assert (turned.first.how, turned.came, turned.went) == ("moved", [], [])
 
-    other = changed(before, sent(protocol, *HISTORY, tools=(replace(TOOL, description="f!"),)))
+    other = changes_between(
+        before, make_request(protocol, *HISTORY, tools=(replace(TOOL, description="f!"),))
+    )
     assert (other.came, other.went, other.altered) == ([], ["g"], ["f"])
     assert other.first is not None
     assert other.first.block.label == "tool f"
 
-    rewritten = changed(before, sent(protocol, user("In short: f is done.")))
+    rewritten = changes_between(before, make_request(protocol, user("In short: f is done.")))
     assert rewritten.messages[0] > rewritten.messages[1]
     assert rewritten.first is not None
     assert rewritten.first.block.kind == "message"
@@ -105,7 +109,7 @@ def test_marks_of_the_cache_that_move_change_no_block_and_are_named() -> None:
             model="m",
         )
 
-    changes = changed(body(1, 2), body(2, 3))
+    changes = changes_between(body(1, 2), body(2, 3))
     assert changes.first is None
     assert changes.marks == (["message 2 (user)"], ["message 3 (user)"])
     assert [(c.pointer, c.old, c.new) for c in changes.settings] == [("/temperature", "2", "3")]

@@ -9,7 +9,7 @@ import pytest
 
 from playground.core.messages import Message, MessagePart
 from playground.core.tools import FREEFORM, Tool, ToolChoice
-from tests.protocols.requests import IMAGE, assistant, call, encoded, request, result, results
+from tests.protocols.requests import IMAGE, assistant, call, encoded, request, result_part, results
 
 GRAMMAR = {"type": "grammar", "syntax": "regex", "definition": "a+"}
 TOOLS = (
@@ -21,7 +21,7 @@ PARAMS = {"max_tokens": 9, "temperature": 0, "top_p": 1, "stop": "E", "thinking"
 HISTORY = (
     Message("user", (MessagePart("image", content=(IMAGE,)), MessagePart("text", "hi"))),
     assistant(MessagePart("text", "so"), call("a", '{"x": 1}'), call("b", name="g")),
-    results(result("a", "no", is_error=True), result("b", "x", IMAGE)),
+    results(result_part("a", "no", is_error=True), result_part("b", "x", IMAGE)),
 )
 
 ANTHROPIC_BLOCKS = {

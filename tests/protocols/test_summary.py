@@ -56,7 +56,7 @@ def test_there_are_recordings() -> None:
 def test_the_facts_are_those_on_record(folder: Path) -> None:
     meta, expected = _read(folder / "meta.json"), _read(folder / "expected.json")
     body = next(path for name in BODIES if (path := folder / name).exists()).read_bytes()
-    whole = decode(meta["protocol"], body, meta["http_status"])
+    decoded_events = decode(meta["protocol"], body, meta["http_status"])
     for fact in (
         "text",
         "reasoning_text",
@@ -67,12 +67,12 @@ def test_the_facts_are_those_on_record(folder: Path) -> None:
         "error",
     ):
         if fact not in (expected.get("contested") or ()):
-            assert whole[fact] == expected[fact], fact
+            assert decoded_events[fact] == expected[fact], fact
     usage = expected["usage"] and {k: v for k, v in expected["usage"].items() if k != "raw"}
-    assert whole["usage"] == usage
-    assert "bad_json" not in [warning["code"] for warning in whole["warnings"]]
+    assert decoded_events["usage"] == usage
+    assert "bad_json" not in [warning["code"] for warning in decoded_events["warnings"]]
     for size in (1, 7):
-        assert decode(meta["protocol"], body, meta["http_status"], size) == whole
+        assert decode(meta["protocol"], body, meta["http_status"], size) == decoded_events
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", sse(chunk({"content": "a"}, "stop"), DONE)])

@@ -54,9 +54,9 @@ def test_the_data_of_an_event_gets_the_same_stars() -> None:
 def test_what_broke_off_counts_and_what_stands_apart_is_none_of_the_entries() -> None:
     answer = {"topCandidates": [{"candidates": [{"token": "x"}]}], "chosenCandidates": [entry("x")]}
     frame = json.dumps(answer).encode()
-    matches = token_lists(frame)
-    assert [[token.literal.text for token in tokens] for tokens in matches.lists] == [["x"]]
-    assert [token_span.literal.text for token_span in matches.apart] == ["x"]
+    token_counts = token_lists(frame)
+    assert [[token.literal.text for token in tokens] for tokens in token_counts.lists] == [["x"]]
+    assert [token_span.literal.text for token_span in token_counts.apart] == ["x"]
     assert starred(frame, ("x", [(0, 1)])).count(b'"token": "*"') == 2
     cut = frame[: frame.rindex(b"]}]")]
     assert [[token.literal.text for token in tokens] for tokens in token_lists(cut).lists] == [

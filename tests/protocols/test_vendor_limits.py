@@ -11,7 +11,7 @@ from playground.core.errors import BadInput
 from playground.core.providers import SHIPPED
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import Tool
-from playground.protocols.lint import findings, of_group
+from playground.protocols.lint import findings, tool_group_findings
 from playground.protocols.vendor_limits import (
     VENDOR_LIMITS,
     known_providers,
@@ -42,7 +42,7 @@ def with_parameter(**schema: Any) -> Tool:
 def test_lint_when_any_protocol_or_profile_is_named_checks_its_protocol(name: str) -> None:
     assert protocol_of(name) in PROTOCOLS
     assert [finding for finding in findings(GOOD, (name,)) if finding.severity == "refused"] == []
-    of_group([GOOD], name)
+    tool_group_findings([GOOD], name)
     for table in tables_for(name):
         assert table.protocol == protocol_of(name)
         assert table.profile in ("", name)
@@ -130,7 +130,9 @@ def test_vendor_limit_when_there_are_many_tools_replaces_the_protocols(
     profile: str, count: int, messages: list[str]
 ) -> None:
     tools = [replace(GOOD, name=f"look_{number}", description="") for number in range(count)]
-    refused = [finding for finding in of_group(tools, profile) if finding.severity == "refused"]
+    refused = [
+        finding for finding in tool_group_findings(tools, profile) if finding.severity == "refused"
+    ]
     assert [finding.message for finding in refused] == messages
 
 
@@ -138,8 +140,8 @@ def test_vendor_limit_when_there_are_many_tools_replaces_the_protocols(
 def test_limit_of_single_models_when_a_vendor_has_others_does_not_hold(
     profile: str, holds: bool
 ) -> None:
-    matches = findings(with_parameter(pattern="^(?!a)b$"), (profile,))
-    assert any("gpt-5.5" in finding.family for finding in matches) is holds
+    lint_findings = findings(with_parameter(pattern="^(?!a)b$"), (profile,))
+    assert any("gpt-5.5" in finding.family for finding in lint_findings) is holds
 
 
 def test_vendor_limits_when_they_are_listed_are_known_profiles_with_sources() -> None:

@@ -26,7 +26,7 @@ TOOLS = [
 ]
 
 PROVIDER = """
-    compatible(
+    compatible_provider(
         name="acme",
         title="Acme",
         about="A made-up provider.",
@@ -38,7 +38,7 @@ PROVIDER = """
 """
 
 LIMIT = """
-    _own("acme",
+    _profile_table("acme",
          of_request=(
              too_many_tools(2, Citation("https://github.com/acme/acme/issues/1"),
                             "At most 2 tools."),
@@ -66,15 +66,15 @@ EXECUTOR = '''
 from __future__ import annotations
 
 from playground.core.tools import Tool, ToolResult, text_result
-from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.executor import CallCheck, Invocation, ReportProgress
 
 
 class Echo:
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         greeting = str(invocation.tool.config.get("greeting", ""))
         return text_result(f"{greeting} {invocation.arguments}")
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         return CallCheck()
 '''
 

@@ -143,7 +143,7 @@ def tapped() -> list[Logged]:
     return log.add(CallStarted("2.0", 1), ClientGone(2), RunStopped()).events
 
 
-def held() -> list[Logged]:
+def held_log() -> list[Logged]:
     """Calls that are decided before their agent gets them, which leaves and asks another thing."""
     log = Log().add(SessionStarted(settings(), Tapped("tap", "claude")))
     asked = RequestReceived("/v1/messages", stop_at="calls", held=True)
@@ -194,6 +194,6 @@ STORIES = {
     "side by side": side_by_side(),
     "forked": forked(),
     "tapped": tapped(),
-    "held": held(),
+    "held": held_log(),
     "returned": returned(),
 }

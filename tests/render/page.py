@@ -13,7 +13,7 @@ from playground.core.reducer import apply
 from playground.core.session import Session
 from playground.render.blocks import PageFrame, ancestors, block, frame
 from playground.render.environment import environment
-from playground.render.paging import closed
+from playground.render.paging import text_pieces
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 
@@ -122,7 +122,7 @@ def roots(html: str) -> list[Node]:
     return [child for child in children if isinstance(child, Node)]
 
 
-def drawn(view: View) -> Node:
+def parse_blocks(view: View) -> Node:
     """The blocks of a session, as a page has them."""
     return parse("".join(block(ENV, view, name) for name in BLOCKS))
 
@@ -132,8 +132,8 @@ class Page:
     a frame has changed, so that it asks for them."""
 
     def __init__(self, of: View | Node) -> None:
-        self.tree: Node = of if isinstance(of, Node) else drawn(of)
-        self.asked: list[str] = []
+        self.tree: Node = of if isinstance(of, Node) else parse_blocks(of)
+        self.requested: list[str] = []
 
     @property
     def later(self) -> list[str]:
@@ -164,7 +164,7 @@ class Page:
                 "data-later" in target.attributes and partial.attributes["hx-swap"] == "beforeend"
             ):
                 outer = (id for id in ancestors(content.attributes["id"]) if id in self.later)
-                self.asked.append(next(outer))
+                self.requested.append(next(outer))
             elif partial.attributes["hx-swap"] == "beforeend":
                 assert self.tree.find(content.attributes["id"]) is None, "appended twice"
                 target.children.append(content)
@@ -178,7 +178,7 @@ class Page:
             raw = Node("raw", {}, element.children[len(prose) :]).text + text
             if html:
                 prose, raw = [*prose, *roots(html[0])], text
-            *pieces, last = closed(raw) if id.startswith("text-") else [raw]
+            *pieces, last = text_pieces(raw) if id.startswith("text-") else [raw]
             boxes = [Node("div", {"class": "closed"}, [piece]) for piece in pieces]
             element.children = [*prose, *boxes, *([last] if last else [])]
             element.attributes |= {"data-length": str(end), "data-deltas": str(deltas)}
@@ -222,7 +222,7 @@ def frame_bytes(logged: Logged) -> bytes:
     return f'data: {{"type":"{kind}"'.encode().ljust(FRAME_BYTES - 3) + b"}\n\n"
 
 
-def at(events: list[Logged], number: int) -> Page:
+def page_after(events: list[Logged], number: int) -> Page:
     """A fresh page after `number` events."""
     live = Live(events)
     live.go(number)

@@ -6,16 +6,16 @@ import pytest
 
 from playground.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
 from playground.core.rule_proposals import Proposal, proposal
-from playground.core.rules import Rule, base_of, content
+from playground.core.rules import Rule, base_of, content_hash
 from playground.web.rules_view import (
     RuleChoice,
     RulePanel,
-    about,
-    drawn_about,
-    drawn_panel,
-    lets_through,
-    print_of,
+    explain_rule,
+    explanation_html,
+    fingerprint,
+    panel_html,
     rule_panel,
+    unasked_words,
 )
 from tests.factories import DIGEST, WEATHER, Log, turn_with_calls
 from tests.render.logs import NASTY
@@ -29,7 +29,9 @@ def two() -> Log:
     return turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
 
 
-def shown(choice: RuleChoice, *there: Rule, log: Log | None = None) -> tuple[RulePanel, Proposal]:
+def panel_and_proposal(
+    choice: RuleChoice, *there: Rule, log: Log | None = None
+) -> tuple[RulePanel, Proposal]:
     session = (log or two()).session()
     call = session.call("1.1")
     always = choice.scope == "always"
@@ -69,52 +71,52 @@ def shown(choice: RuleChoice, *there: Rule, log: Log | None = None) -> tuple[Rul
 def test_a_rule_is_shown_before_it_is_written(
     choice: RuleChoice, there: tuple[Rule, ...], words: str, line: str
 ) -> None:
-    rule_panel, _ = shown(choice, *there)
+    rule_panel, _ = panel_and_proposal(choice, *there)
     assert rule_panel.words == words
     assert line in rule_panel.lines
-    html = drawn_panel(ENV, rule_panel, whole=False)
+    html = panel_html(ENV, rule_panel, whole=False)
     assert f'name="print" value="{rule_panel.print}"' in html
     assert f"Add this rule and {choice.action}" in html
     assert ("Reason for the model" in html) == (choice.action == "deny")
 
 
 def test_what_is_not_offered_says_why_and_has_no_button() -> None:
-    rule_panel, _ = shown(RuleChoice(), Rule("get_weather", "deny", words="never"))
+    rule_panel, _ = panel_and_proposal(RuleChoice(), Rule("get_weather", "deny", words="never"))
     assert "never" in rule_panel.proposal.why_not
-    html = drawn_panel(ENV, rule_panel, whole=False)
+    html = panel_html(ENV, rule_panel, whole=False)
     assert "This rule is not available." in html
     assert 'method="post"' not in html
 
 
 def test_the_print_changes_with_the_rule_its_place_its_list_and_what_it_decides() -> None:
-    _, proposal = shown(RuleChoice())
+    _, proposal = panel_and_proposal(RuleChoice())
     assert proposal.rule is not None
     asks = Rule("other", "ask")
     prints = [
-        print_of(RuleChoice(), proposal, ()),
-        print_of(RuleChoice(scope="always"), proposal, ()),
-        print_of(RuleChoice(), replace(proposal, rule=replace(proposal.rule, when=PARIS)), ()),
-        print_of(RuleChoice(), replace(proposal, place=1), ()),
-        print_of(RuleChoice(), replace(proposal, decides=("1.1",)), ()),
-        print_of(RuleChoice(), proposal, (asks,)),
-        print_of(RuleChoice(), proposal, (replace(asks, enabled=False),)),
+        fingerprint(RuleChoice(), proposal, ()),
+        fingerprint(RuleChoice(scope="always"), proposal, ()),
+        fingerprint(RuleChoice(), replace(proposal, rule=replace(proposal.rule, when=PARIS)), ()),
+        fingerprint(RuleChoice(), replace(proposal, place=1), ()),
+        fingerprint(RuleChoice(), replace(proposal, decides=("1.1",)), ()),
+        fingerprint(RuleChoice(), proposal, (asks,)),
+        fingerprint(RuleChoice(), proposal, (replace(asks, enabled=False),)),
     ]
     assert len(set(prints)) == len(prints)
-    assert print_of(RuleChoice(), proposal, ()) == prints[0]
+    assert fingerprint(RuleChoice(), proposal, ()) == prints[0]
 
 
 def test_hostile_names_and_values_stay_text() -> None:
     log = turn_with_calls((NASTY, {"city": NASTY}), (NASTY, {}))
     for choice in (RuleChoice("deny"), RuleChoice("deny", exact=True), RuleChoice()):
-        rule_panel, _ = shown(choice, Rule("*", "ask", words=NASTY), log=log)
-        html = drawn_panel(ENV, rule_panel, whole=False)
+        rule_panel, _ = panel_and_proposal(choice, Rule("*", "ask", words=NASTY), log=log)
+        html = panel_html(ENV, rule_panel, whole=False)
         assert "<script" not in html
         assert "<hx-partial" not in html
         roots(html)
     session = log.session()
     rule = Rule(NASTY, "ask", words=NASTY, when={"/city": {"prefix": "<"}})
-    matches = about(session, session.call("1.1"), (rule,), ())
-    html = drawn_about(ENV, "s1", session.call("1.1"), matches, whole=False)
+    sentences = explain_rule(session, session.call("1.1"), (rule,), ())
+    html = explanation_html(ENV, "s1", session.call("1.1"), sentences, whole=False)
     assert "<script" not in html
     assert len(roots(html)) == 1
 
@@ -129,21 +131,21 @@ def test_the_rule_that_decided_a_call_is_told_as_it_stands() -> None:
     session = log.session()
     call = session.call("1.1")
     rule = Rule("get_weather", "run", words="mine", id="r2", when={"/city": {"prefix": "Pa"}})
-    matches = about(session, call, (), (READS, rule))
-    assert matches.words == (
+    sentences = explain_rule(session, call, (), (READS, rule))
+    assert sentences.words == (
         "Rule 2 for all sessions, current version: “mine”: "
         'run get_weather where /city begins with "Pa"'
     )
-    assert matches.tests == (('/city begins with "Pa"', '"Paris"'),)
-    assert about(session, call, (), (READS,)).words.startswith("This rule was deleted")
+    assert sentences.tests == (('/city begins with "Pa"', '"Paris"'),)
+    assert explain_rule(session, call, (), (READS,)).words.startswith("This rule was deleted")
     person = two().add(CallDecided("1.1", "run", digest=DIGEST)).session()
     assert (
-        about(person, person.call("1.1"), (READS,), ()).words
+        explain_rule(person, person.call("1.1"), (READS,), ()).words
         == "You decided this call, not a rule."
     )
     log.add(CallStarted("1.1", 1), CallInterrupted("1.1"))
     session = log.session()
-    cut = about(session, session.call("1.1"), (rule,), ())
+    cut = explain_rule(session, session.call("1.1"), (rule,), ())
     assert cut.why == "An interrupted call needs your decision. Rules do not apply to it."
 
 
@@ -152,21 +154,28 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
     log.add(CallChecked("1.1", digest=DIGEST, code="new"))
     session = log.session()
     call = session.call("1.1")
-    assert about(session, call, (READS,), ()).words == "No rule matches this call now."
+    assert explain_rule(session, call, (READS,), ()).words == "No rule matches this call now."
     rule = Rule(
-        "get_weather", "run", id="r2", here="s1", bound={"get_weather": content(WEATHER, "old")}
+        "get_weather",
+        "run",
+        id="r2",
+        here="s1",
+        bound={"get_weather": content_hash(WEATHER, "old")},
     )
-    changed = about(session, call, (rule,), ())
+    changed = explain_rule(session, call, (rule,), ())
     assert "has changed since" in changed.why
     seen = f"rule=r2&base={base_of(rule)}&digest={DIGEST}"
     assert changed.renew == f"/sessions/s1/calls/1.1/rule/renew?{seen}"
-    assert about(session, call, (), (rule,)).renew == changed.renew
-    same = replace(rule, bound={"get_weather": content(WEATHER, "new")})
-    assert (about(session, call, (same,), ()).why, about(session, call, (same,), ()).renew) == (
+    assert explain_rule(session, call, (), (rule,)).renew == changed.renew
+    same = replace(rule, bound={"get_weather": content_hash(WEATHER, "new")})
+    assert (
+        explain_rule(session, call, (same,), ()).why,
+        explain_rule(session, call, (same,), ()).renew,
+    ) == (
         "",
         "",
     )
-    asks = about(session, call, (Rule("*", "ask", id="r3"),), ())
+    asks = explain_rule(session, call, (Rule("*", "ask", id="r3"),), ())
     assert (asks.why, asks.renew) == ("The rule asks for approval.", "")
 
 
@@ -186,4 +195,4 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
     ],
 )  # fmt: skip
 def test_the_dock_says_what_runs_unasked(rules: tuple[Rule, ...], chips: tuple[str, ...]) -> None:
-    assert lets_through(rules) == chips
+    assert unasked_words(rules) == chips

@@ -12,10 +12,10 @@ from playground.render.arguments import indent_json
 from playground.store.log import PastResult
 from playground.web.session.view import (
     ResultCheck,
-    alike,
+    alike_calls,
     check_result_text,
     form_values,
-    past_of,
+    past_row,
 )
 from tests.factories import Log
 
@@ -97,8 +97,8 @@ def test_the_calls_of_the_same_tool_that_wait_are_alike() -> None:
         log.check(f"1.{index}")
     log.run("1.3")
     session = log.session()
-    assert [call.id for call in alike(session, session.call("1.0"))] == ["1.2"]
-    assert alike(session, session.call("1.1")) == []
+    assert [call.id for call in alike_calls(session, session.call("1.0"))] == ["1.2"]
+    assert alike_calls(session, session.call("1.1")) == []
 
 
 def test_a_past_result_is_cut_in_the_list_and_says_what_is_left_out() -> None:
@@ -113,10 +113,10 @@ def test_a_past_result_is_cut_in_the_list_and_says_what_is_left_out() -> None:
         arguments="{}",
         result=json.dumps(to_data(result)),
     )
-    past = past_of(row, "s")
+    past = past_row(row, "s")
     assert (past.key, past.here, past.is_error, past.staged) == ("s/7", True, True, True)
     assert (len(past.text), past.length, past.images) == (300, 5_000, 1)
-    assert not past_of(row, "t").here
+    assert not past_row(row, "t").here
 
 
 def test_a_form_holds_an_answer_that_its_fields_can_show() -> None:

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.core.events import Problem
-from playground.render.arguments import LAYOUT_LIMIT, Edit, edits, fixed, lay_out, readable_prefix
+from playground.render.arguments import (
+    LAYOUT_LIMIT,
+    ArgumentEdit,
+    apply_fix,
+    edits,
+    lay_out,
+    readable_prefix,
+)
 
 JSON = st.recursive(
     st.none()
@@ -93,20 +100,20 @@ def test_malformed_text_is_shown_as_it_came(offset: int, marked: str) -> None:
     ],
 )
 def test_a_fix_replaces_one_value(raw: str, pointer: str, fix: str, wanted: str) -> None:
-    assert fixed(raw, Problem("schema", "wrong", pointer, fix=fix)) == wanted
+    assert apply_fix(raw, Problem("schema", "wrong", pointer, fix=fix)) == wanted
 
 
 @pytest.mark.parametrize(
     ("raw", "edited", "wanted"),
     [
-        ('{"minutes": "30"}', '{"minutes": 30}', (Edit("minutes", '"30"', "30"),)),
-        ('{"a": 1}', '{"a": 1, "b": 2}', (Edit("b", "", "2"),)),
-        ('{"a": 1}', "{}", (Edit("a", "1", ""),)),
+        ('{"minutes": "30"}', '{"minutes": 30}', (ArgumentEdit("minutes", '"30"', "30"),)),
+        ('{"a": 1}', '{"a": 1, "b": 2}', (ArgumentEdit("b", "", "2"),)),
+        ('{"a": 1}', "{}", (ArgumentEdit("a", "1", ""),)),
         ('{"a": 1}', '{ "a":1 }', ()),
         ('{"a": ', "{}", ()),
     ],
 )
-def test_edits_are_told_by_name(raw: str, edited: str, wanted: tuple[Edit, ...]) -> None:
+def test_edits_are_told_by_name(raw: str, edited: str, wanted: tuple[ArgumentEdit, ...]) -> None:
     assert edits(raw, edited) == wanted
 
 

@@ -11,7 +11,7 @@ from playground.core.events import RequestSent, ResponseEnded, Usage
 from playground.core.session import Session, Turn
 from playground.render.view import View, model_names
 from playground.render.wire_rows import WireRows
-from playground.web.side_by_side import Lane, beside_page, lane, measures, pieces, status_line
+from playground.web.side_by_side import Lane, lane, lanes_page, measures, pieces, status_line
 from tests.factories import Log, session, settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS, roots
 
@@ -38,7 +38,7 @@ def turn(number: int, *, first: int | None, took: int, end: ResponseEnded | None
     return turn
 
 
-def ended(read: int | None, wrote: int | None, cost: float | None) -> ResponseEnded:
+def response_end(read: int | None, wrote: int | None, cost: float | None) -> ResponseEnded:
     return ResponseEnded("stop", usage=Usage(read, wrote), cost=cost)
 
 
@@ -53,22 +53,22 @@ def of(*turns: Turn) -> Session:
         ((turn(1, first=None, took=0, end=None),), ("–", "–", "–", "–", "0", "–")),
         ((turn(1, first=250, took=0, end=None),), ("250 ms", "–", "–", "–", "0", "–")),
         (
-            (turn(1, first=250, took=750, end=ended(10, 20, 0.5)),),
+            (turn(1, first=250, took=750, end=response_end(10, 20, 0.5)),),
             ("250 ms", "40/s", "30", "$0.50", "0", "750 ms"),
         ),
         (  # what a provider does not say is not 0
-            (turn(1, first=250, took=750, end=ended(None, None, None)),),
+            (turn(1, first=250, took=750, end=response_end(None, None, None)),),
             ("250 ms", "–", "unknown", "unknown", "0", "750 ms"),
         ),
         (
             (
-                turn(1, first=250, took=750, end=ended(10, 20, 0.5)),
-                turn(2, first=500, took=1000, end=ended(None, None, None)),
+                turn(1, first=250, took=750, end=response_end(10, 20, 0.5)),
+                turn(2, first=500, took=1000, end=response_end(None, None, None)),
             ),
             ("250 ms", "40/s", "≥ 30", "≥ $0.50", "0", "1.75 s"),
         ),
         (
-            (turn(1, first=5, took=5, end=ended(1, 2, 0.0)),),
+            (turn(1, first=5, took=5, end=response_end(1, 2, 0.0)),),
             ("5 ms", "–", "3", "$0.00", "0", "5 ms"),
         ),
     ],
@@ -147,7 +147,7 @@ def test_each_piece_is_one_element_with_its_id_and_shows_data_as_text() -> None:
         (root,) = roots(html)
         assert root.attributes["id"] == id
         assert not any(node.name == "img" or "onerror" in node.attributes for node in root.walk())
-    page = beside_page(ENV, [hostile], [HOSTILE], "e-7")
+    page = lanes_page(ENV, [hostile], [HOSTILE], "e-7")
     assert "<img src=x" not in page
     assert "after=e-7" in page
     assert "style=" not in page

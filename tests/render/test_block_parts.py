@@ -23,7 +23,13 @@ from playground.core.events import (
 )
 from playground.core.session import Part
 from playground.core.tools import text_result
-from playground.render.block_contents import Place, cited, places, sealed, served
+from playground.render.block_contents import (
+    TextCitation,
+    find_citations,
+    part_citations,
+    sealed_size,
+    server_part,
+)
 from playground.render.blocks import block
 from playground.render.paging import PORTION, upto_from
 from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
@@ -57,7 +63,7 @@ def part(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Part:
     return part
 
 
-def drawn(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Node:
+def part_block(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Node:
     """The block of an ended part, parsed."""
     log = Log().start(settings(WEATHER)).prompt().request()
     log.add(PartStarted(0, kind, name), PartEnded(0, text, name, meta=meta)).end()
@@ -80,24 +86,26 @@ def drawn(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Node:
     ],
 )
 def test_what_only_the_provider_can_read(meta: dict[str, Any], size: int) -> None:
-    assert sealed(part("thinking", **meta)) == size
+    assert sealed_size(part("thinking", **meta)) == size
 
 
 def test_thoughts_are_folded_and_say_their_length() -> None:
-    plain = drawn("thinking", "I wonder. " * 200)
-    assert "2\u2009000 characters" in plain.text
-    assert [node.name for node in plain.walk()].count("details") == 1
-    hidden = drawn("thinking", block={"type": "redacted_thinking", "data": "x" * 1234})
+    thinking_block = part_block("thinking", "I wonder. " * 200)
+    assert "2\u2009000 characters" in thinking_block.text
+    assert [node.name for node in thinking_block.walk()].count("details") == 1
+    hidden = part_block("thinking", block={"type": "redacted_thinking", "data": "x" * 1234})
     assert "Encrypted reasoning, 1\u2009234 bytes, sent back to the provider." in hidden.text
-    assert "Thinking without text." in drawn("thinking").text
+    assert "Thinking without text." in part_block("thinking").text
 
 
 def test_a_search_by_the_provider() -> None:
-    asked = drawn("server_call", '{"query": "tides"}', "web_search", block={"id": "srv_1"})
-    assert "run by the provider" in asked.text
-    assert "web_search" in asked.text
-    assert "button" not in {node.name for node in asked.walk()}
-    came = drawn("server_result", "", "", block=SEARCH_RESULTS)
+    search_block = part_block(
+        "server_call", '{"query": "tides"}', "web_search", block={"id": "srv_1"}
+    )
+    assert "run by the provider" in search_block.text
+    assert "web_search" in search_block.text
+    assert "button" not in {node.name for node in search_block.walk()}
+    came = part_block("server_result", "", "", block=SEARCH_RESULTS)
     assert "2 sources" in came.text
     links = [node.attributes["href"] for node in came.walk() if node.name == "a"]
     assert links == ["https://a.test/1"]  # what is no address of the web is only told
@@ -115,12 +123,12 @@ def test_a_search_by_the_provider() -> None:
 def test_what_the_provider_was_asked_may_stand_in_its_block(
     meta: dict[str, Any], output: str
 ) -> None:
-    assert output in served(part("server_call", **meta)).text
+    assert output in server_part(part("server_call", **meta)).text
 
 
 def test_a_server_tool_that_failed() -> None:
     error = {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"}
-    came = drawn("server_result", block={"type": "web_search_tool_result", "content": error})
+    came = part_block("server_result", block={"type": "web_search_tool_result", "content": error})
     assert "max_uses_exceeded" in came.text
 
 
@@ -128,28 +136,28 @@ def test_what_a_text_leans_on() -> None:
     claude = part(
         "text", "x", block={"citations": [{"url": "https://a.test", "cited_text": "Said."}]}
     )
-    assert cited(claude) == (Place("https://a.test", "", "Said."),)
+    assert part_citations(claude) == (TextCitation("https://a.test", "", "Said."),)
     document = part(
         "text", "x", block={"citations": [{"cited_text": "Said.", "document_title": "Doc"}]}
     )
-    assert cited(document) == (Place("", "Doc", "Said."),)
+    assert part_citations(document) == (TextCitation("", "Doc", "Said."),)
     responses = part(
         "text", "x", content={"annotations": [{"type": "url_citation", "url": "https://b.test"}]}
     )
-    assert [place.url for place in cited(responses)] == ["https://b.test"]
-    assert cited(part("text", "see https://c.test")) == ()
+    assert [place.url for place in part_citations(responses)] == ["https://b.test"]
+    assert part_citations(part("text", "see https://c.test")) == ()
     deep: Any = {"url": "https://deep.test"}
     for _ in range(50):
         deep = [deep]
-    assert places(deep) == ()
-    assert len(places([{"url": f"https://{n}.test"} for n in range(999)])) == 200
+    assert find_citations(deep) == ()
+    assert len(find_citations([{"url": f"https://{n}.test"} for n in range(999)])) == 200
 
 
 def test_an_unknown_block_has_a_name_and_its_json() -> None:
-    odd = drawn("other", block={"type": "hologram", "size": 3})
+    odd = part_block("other", block={"type": "hologram", "size": 3})
     assert "hologram" in odd.text
     assert '"size": 3' in odd.text
-    nasty = drawn("other", block={"type": NASTY})
+    nasty = part_block("other", block={"type": NASTY})
     assert "script" not in {node.name for node in nasty.walk()}
 
 
@@ -167,7 +175,7 @@ def test_a_free_form_call_is_shown_as_text_and_edited_as_json() -> None:
 
 
 def test_sources_stand_below_the_text_and_below_the_answer() -> None:
-    text = drawn("text", "So.", block={"citations": [{"url": "https://a.test", "title": "A"}]})
+    text = part_block("text", "So.", block={"citations": [{"url": "https://a.test", "title": "A"}]})
     assert "1 source" in text.text
     log = Log().start().prompt().request().part(0, "text", "So.")
     grounding = {"groundingChunks": [{"web": {"uri": "https://b.test", "title": "B"}}]}
@@ -218,9 +226,9 @@ def test_what_a_background_call_came_to_is_shown_in_portions() -> None:
     log.add(CallEnded("1.1", text_result("It goes on.")))
     log.add(TaskEnded("call-1-1", "completed", text_result("é" * total)))
     shows_all_by_clicks("later-1-1", log, [16_000, 16_000 + PORTION, total])
-    shown = Live(log.events)
-    shown.go(len(log.events))
-    card = parse(block(ENV, shown.view, "call-1-1"))
+    live = Live(log.events)
+    live.go(len(log.events))
+    card = parse(block(ENV, live.view, "call-1-1"))
     assert card.find("later-1-1") is not None
 
 
@@ -258,16 +266,16 @@ def shows_all_by_clicks(block_id: str, log: Log, counts: list[int]) -> None:
             links = [n.attributes for n in drawn.walk() if "hx-get" in n.attributes]
             assert bool(links) == (count < counts[-1])
             if links:
-                asked = parse_qs(urlsplit(links[0]["hx-get"]).query)
-                assert ("at" in asked) == replayed
+                query = parse_qs(urlsplit(links[0]["hx-get"]).query)
+                assert ("at" in query) == replayed
                 (spelled,) = parse_qs(urlsplit(links[0]["href"]).query)["upto"]
                 upto = upto_from(spelled)
-                assert upto == {block_id: int(asked["upto"][0])}
+                assert upto == {block_id: int(query["upto"][0])}
                 view = replace(view, upto=upto)
     for view in (
         replace(live.view, expanded=frozenset({block_id})),
         replace(live.view, live=False),  # a file holds everything
     ):
-        whole = parse(block(ENV, view, block_id))
-        assert whole.text.count("é") >= counts[-1]
-        assert "how all" not in whole.text
+        full_block = parse(block(ENV, view, block_id))
+        assert full_block.text.count("é") >= counts[-1]
+        assert "how all" not in full_block.text

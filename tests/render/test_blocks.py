@@ -19,12 +19,20 @@ from playground.core.events import (
     ResponseStarted,
 )
 from playground.render import paging
-from playground.render.blocks import PageFrame, Touch, ancestors, block, frame, pieces, touched
+from playground.render.blocks import (
+    PageFrame,
+    Touch,
+    ancestors,
+    block,
+    changed_blocks,
+    frame,
+    pieces,
+)
 from playground.render.filters import markdown
 from tests.factories import WEATHER, Log
 from tests.factories import settings as settings_of
 from tests.render.logs import STORIES
-from tests.render.page import ENV, Live, Node, Page, at, first_drawable, parse, roots
+from tests.render.page import ENV, Live, Node, Page, first_drawable, page_after, parse, roots
 from tests.tables import rest_slow
 
 apart = pytest.mark.parametrize("apart", [11, pytest.param(1, marks=pytest.mark.slow)])
@@ -78,7 +86,7 @@ def cuts(draw: st.DrawFn) -> tuple[str, list[int]]:
 @cache
 def fresh(name: str, place: int) -> str:
     """The page of a story as it is drawn anew, for all that compare with it."""
-    return str(at(STORIES[name], place))
+    return str(page_after(STORIES[name], place))
 
 
 @settings(deadline=None, max_examples=settings().max_examples // 2)
@@ -118,7 +126,7 @@ def test_it_does_so_where_texts_outgrow_what_is_shown(
     monkeypatch.setattr(paging, "SO_FAR", 5)
     events = STORIES[name]
     looks = {*range(2, len(events) + 1, apart), len(events)}
-    drawn = {place: str(at(events, place)) for place in looks}
+    drawn = {place: str(page_after(events, place)) for place in looks}
     for stride in (1, 2, 5) if apart == 1 else (1,):
         live = Live(events)
         live.go(1)
@@ -145,7 +153,7 @@ def test_a_text_that_streams_on_and_on_sends_but_its_size(kind: PartKind) -> Non
     while live.at < len(log.events):
         steps.append(frame(ENV, live.view, live.go(live.at + 1)))
         page.apply(steps[-1])
-    fresh = at(log.events, len(log.events))
+    fresh = page_after(log.events, len(log.events))
     assert str(page.tree.find("flow")) == str(fresh.tree.find("flow"))
     text = page.tree.find("text-1-0")
     assert text is not None
@@ -171,9 +179,9 @@ def test_it_does_so_where_a_turn_shows_but_its_first_call(
     for place in range(2, len(events) + 1):
         page.apply(live.step(place))
         if place % apart == 0 or place == len(events):
-            assert str(page) == str(at(events, place)), events[place - 1].event
-    shown = [node for node in page.tree.walk() if node.attributes.get("class", "")[:4] == "card"]
-    assert len(shown) == sum(bool(turn.calls) for turn in live.session.turns)
+            assert str(page) == str(page_after(events, place)), events[place - 1].event
+    cards = [node for node in page.tree.walk() if node.attributes.get("class", "")[:4] == "card"]
+    assert len(cards) == sum(bool(turn.calls) for turn in live.session.turns)
     assert "more of" in str(page)
 
 
@@ -183,7 +191,7 @@ def test_what_a_page_has_not_got_comes_as_it_is_by_then(
     name: str, apart: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = STORIES[name]
-    whole = fresh(name, len(events))  # which is kept: made before a page has less at first
+    fresh_page = fresh(name, len(events))  # which is kept: made before a page has less at first
     monkeypatch.setattr(paging, "TURNS", 1)
     monkeypatch.setattr(paging, "SECTIONS", 1)
     for start in range(first_drawable(events), len(events), 4 * apart):
@@ -192,12 +200,12 @@ def test_what_a_page_has_not_got_comes_as_it_is_by_then(
         page = Page(live.view)
         for place in range(start + 1, len(events) + 1, apart):
             page.apply(live.step(place))
-            page.load(live.view, page.asked)
-            page.asked.clear()
+            page.load(live.view, page.requested)
+            page.requested.clear()
         page.apply(live.step(len(events)))
         page.load(live.view, page.later).load(live.view, page.later)  # and what came without rows
         assert not page.later
-        assert str(page) == whole, start
+        assert str(page) == fresh_page, start
 
 
 def test_of_a_long_session_a_page_has_the_last_turns_and_a_place_for_each_other() -> None:
@@ -230,17 +238,17 @@ def test_the_stories_tell_every_kind_of_event() -> None:
 def test_each_block_has_one_root_that_bears_its_id(name: str) -> None:
     events = STORIES[name]
     live = Live(events)
-    seen: set[str] = set()
+    seen_texts: set[str] = set()
     for place in range(1, len(events) + 1):
-        ids = {t.id for logged in live.go(place) for t in touched(logged, live.session)}
-        ids |= {f"wirerow-{s.number}-{r.number}" for s, r, _ in live.wire.changed(0) if r}
+        ids = {t.id for logged in live.go(place) for t in changed_blocks(logged, live.session)}
+        ids |= {f"wirerow-{s.number}-{r.number}" for s, r, _ in live.wire.changes_since(0) if r}
         for id in ids - {"list"}:
-            if id.startswith(("text-", "print-")) or id in seen:
+            if id.startswith(("text-", "print-")) or id in seen_texts:
                 continue
-            seen.add(id)
+            seen_texts.add(id)
             (root,) = roots(block(ENV, live.view, id))
             assert root.attributes["id"] == id
-    assert {re.sub(r"[-0-9]+", "", id) for id in seen} >= {
+    assert {re.sub(r"[-0-9]+", "", id) for id in seen_texts} >= {
         "head",
         "turn",
         "call",
@@ -251,7 +259,7 @@ def test_each_block_has_one_root_that_bears_its_id(name: str) -> None:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_ids_are_unique(name: str) -> None:
-    page = at(STORIES[name], len(STORIES[name]))
+    page = page_after(STORIES[name], len(STORIES[name]))
     ids = [node.attributes["id"] for node in page.tree.walk() if "id" in node.attributes]
     assert len(ids) == len(set(ids))
 
@@ -267,7 +275,7 @@ def test_a_block_that_is_not_there(id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("touches", "left"),
+    ("touches", "expected"),
     [
         ([("a", "changed"), ("a", "changed")], ["a changed"]),
         ([("part-1-0", "changed"), ("part-1-0", "new")], ["part-1-0 new"]),
@@ -278,9 +286,9 @@ def test_a_block_that_is_not_there(id: str) -> None:
         ([("wire-1", "new"), ("wirerow-1-0", "new"), ("wirehead-1", "changed")], ["wire-1 new"]),
     ],
 )  # fmt: skip
-def test_pieces_draw_nothing_twice(touches: list[tuple[str, str]], left: list[str]) -> None:
+def test_pieces_draw_nothing_twice(touches: list[tuple[str, str]], expected: list[str]) -> None:
     united = pieces(Touch(id, how) for id, how in touches)  # type: ignore[arg-type]
-    assert [f"{touch.id} {touch.how}" for touch in united] == left
+    assert [f"{touch.id} {touch.how}" for touch in united] == expected
 
 
 def test_growing_text_travels_alone() -> None:
@@ -299,11 +307,11 @@ def test_markdown_is_rendered_a_block_at_a_time(
 ) -> None:
     rendered = list[str]()
 
-    def noted(text: str) -> str:
+    def note_markdown(text: str) -> str:
         rendered.append(text)
         return markdown(text)
 
-    monkeypatch.setattr(paging, "markdown", noted)
+    monkeypatch.setattr(paging, "markdown", note_markdown)
     log = Log().start().prompt().request().add(PartStarted(0, "text"))
     log.add(*(PartDelta(0, letter) for letter in MARKDOWN))
     live, begin = Live(log.events), len(log.events) - len(MARKDOWN)
@@ -313,7 +321,9 @@ def test_markdown_is_rendered_a_block_at_a_time(
         page.apply(live.step(place))
         if place % 7 == 0 or stride > 1:
             before = len(rendered)
-            assert str(page.tree.find("flow")) == str(at(log.events, place).tree.find("flow"))
+            assert str(page.tree.find("flow")) == str(
+                page_after(log.events, place).tree.find("flow")
+            )
             del rendered[before:]  # a page that is loaded reads its text once
     text = page.tree.find("text-1-0")
     assert text is not None
@@ -324,8 +334,8 @@ def test_markdown_is_rendered_a_block_at_a_time(
     known = MARKDOWN[: MARKDOWN.index("17*23")].replace("~~~\n\n1", "~~~\n1")
     assert "".join(rendered) == known
     assert text.children[-1] == "17*23 and 2*2"
-    whole = "".join(str(child) for block in blocks for child in block.children)
-    assert whole == "".join(map(str, parse(markdown("".join(rendered))).children))
+    rendered_text = "".join(str(child) for block in blocks for child in block.children)
+    assert rendered_text == "".join(map(str, parse(markdown("".join(rendered))).children))
 
 
 def test_a_delta_of_a_part_that_has_ended_meanwhile_draws_the_part() -> None:
@@ -348,7 +358,7 @@ def test_a_failure_shows_the_id_of_its_request_to_be_copied() -> None:
     log = Log().start().prompt("hi").request()
     log.events[-1] = replace(log.events[-1], event=ResponseStarted(500, {}, "req_7"))
     log.add(ResponseFailed("http", "No.", 500))
-    foot = at(log.events, len(log.events)).tree.find("turnfoot-1")
+    foot = page_after(log.events, len(log.events)).tree.find("turnfoot-1")
     assert foot is not None
     assert "req_7" in foot.text
     assert "req_7" in [node.attributes.get("data-copy") for node in foot.walk()]

@@ -39,7 +39,7 @@ def card_of(log: Log, call_id: str = "1.1", **changes: Any) -> Card:
     return card(view, session.turns[call.turn - 1], call)
 
 
-def asked(name: str, arguments: Any, *problems: Problem) -> Log:
+def log_with_call(name: str, arguments: Any, *problems: Problem) -> Log:
     return turn_with_calls((name, arguments), checked=False).check("1.1", *problems)
 
 
@@ -49,24 +49,24 @@ def offered(log: Log, **changes: Any) -> str:
     if offer is None:
         return "none"
     flags = [name for name in ("run", "anyway", "edit", "blocked", "again") if getattr(offer, name)]
-    return f"{offer.lead}: {' '.join(flags)}".strip()
+    return f"{offer.primary}: {' '.join(flags)}".strip()
 
 
 @pytest.mark.parametrize(
     ("log", "wanted"),
     [
-        (asked("get_weather", {"city": "Paris"}), "run: run edit"),
-        (asked("get_weather", {}, Problem("note", "Worth saying.")), "run: run edit"),
-        (asked("add_event", {"minutes": "30"}, SCHEMA), "edit: run anyway edit"),
-        (asked("add_event", '{"a', Problem("malformed", "Cut.", offset=3)), "edit: edit"),
-        (asked("rm", {}, Problem("unknown_tool", "Unknown.")), "answer:"),
-        (asked("ask_me", {}), "answer:"),
-        (asked("get_weather", {"city": "x" * 20_000}), "run: run edit blocked"),
+        (log_with_call("get_weather", {"city": "Paris"}), "run: run edit"),
+        (log_with_call("get_weather", {}, Problem("note", "Worth saying.")), "run: run edit"),
+        (log_with_call("add_event", {"minutes": "30"}, SCHEMA), "edit: run anyway edit"),
+        (log_with_call("add_event", '{"a', Problem("malformed", "Cut.", offset=3)), "edit: edit"),
+        (log_with_call("rm", {}, Problem("unknown_tool", "Unknown.")), "answer:"),
+        (log_with_call("ask_me", {}), "answer:"),
+        (log_with_call("get_weather", {"city": "x" * 20_000}), "run: run edit blocked"),
         (turn_with_calls(("get_weather", {}), checked=False), "none"),
-        (asked("get_weather", {}).run("1.1"), "none"),
-        (asked("get_weather", {}).add(RunStopped()), "none"),
+        (log_with_call("get_weather", {}).run("1.1"), "none"),
+        (log_with_call("get_weather", {}).add(RunStopped()), "none"),
         (
-            asked("get_weather", {}).add(
+            log_with_call("get_weather", {}).add(
                 CallDecided("1.1", "run", digest=DIGEST),
                 CallStarted("1.1", 1),
                 CallInterrupted("1.1"),
@@ -83,9 +83,9 @@ def test_what_a_card_offers(log: Log, wanted: str) -> None:
 
 
 def test_a_call_in_a_fork_of_a_stopped_run_waits_for_continue() -> None:
-    log = asked("get_weather", {}).add(RunStopped(), SessionForked("p", 1))
-    shown = card_of(log, "1.1")
-    assert (shown.words, shown.hint) == (
+    log = log_with_call("get_weather", {}).add(RunStopped(), SessionForked("p", 1))
+    card = card_of(log, "1.1")
+    assert (card.words, card.hint) == (
         "not decided",
         "The run is stopped. Continue to decide this call.",
     )
@@ -96,38 +96,38 @@ def test_a_call_in_a_fork_of_a_stopped_run_waits_for_continue() -> None:
 def test_a_turn_that_ended_badly_offers_no_run(reason: str) -> None:
     log = Log().start().prompt().request().call(0, "get_weather", {"city": "x"}).end(reason)
     log.check("1.0")
-    shown = card_of(log, "1.0")
-    assert shown.offer is not None
-    assert (shown.offer.lead, shown.offer.run) == ("edit", False)
-    assert reason in shown.hint
+    card = card_of(log, "1.0")
+    assert card.offer is not None
+    assert (card.offer.primary, card.offer.run) == ("edit", False)
+    assert reason in card.hint
 
 
 def test_a_call_of_a_cut_answer_is_only_to_be_read() -> None:
     log = Log().start().prompt().request().call(0, "get_weather", {"city": "x"})
     log.add(ResponseFailed("interrupted", "The bytes stopped."))
-    shown = card_of(log, "1.0")
-    assert shown.offer is None
-    assert "cannot be decided" in shown.hint
+    card = card_of(log, "1.0")
+    assert card.offer is None
+    assert "cannot be decided" in card.hint
 
 
 def test_long_arguments_are_shown_whole_when_they_are_expanded() -> None:
-    log = asked("get_weather", {"city": "x" * 20_000})
+    log = log_with_call("get_weather", {"city": "x" * 20_000})
     cut = card_of(log)
     assert cut.more == len(log.session().call("1.1").raw) - 16_000
     assert sum(len(token.text) for token in cut.tokens) == 16_000
-    whole = card_of(log, expanded=frozenset({"call-1-1"}))
-    assert whole.more == 0
-    assert whole.offer is not None
-    assert not whole.offer.blocked
+    html = card_of(log, expanded=frozenset({"call-1-1"}))
+    assert html.more == 0
+    assert html.offer is not None
+    assert not html.offer.blocked
 
 
 def test_the_forms_tell_how_much_was_shown() -> None:
-    log = asked("get_weather", {"city": "x" * 20_000})
+    log = log_with_call("get_weather", {"city": "x" * 20_000})
     view = View(log.session(), "", WireRows(), log.now_ms)
     assert 'name="seen" value="16000"' in block(ENV, view, "call-1-1")
     length = len(log.session().call("1.1").raw)
-    whole = block(ENV, replace(view, expanded=frozenset({"call-1-1"})), "call-1-1")
-    assert f'name="seen" value="{length}"' in whole
+    html = block(ENV, replace(view, expanded=frozenset({"call-1-1"})), "call-1-1")
+    assert f'name="seen" value="{length}"' in html
 
 
 @pytest.mark.parametrize(
@@ -147,27 +147,30 @@ def test_several_fixes_are_offered_as_one_where_all_of_them_hold(
         Problem("schema", "title is a number.", "/title", fix=title and f'"{title}"'),
         Problem("schema", "minutes is a string.", "/minutes", fix=minutes),
     )
-    card = card_of(asked("add_event", arguments, *outcome))
+    card = card_of(log_with_call("add_event", arguments, *outcome))
     assert card.fixed == wanted
-    assert card_of(asked("add_event", arguments, *outcome).run("1.1")).fixed == ""
+    assert card_of(log_with_call("add_event", arguments, *outcome).run("1.1")).fixed == ""
 
 
 def test_a_fix_is_the_whole_text_with_one_value_replaced() -> None:
-    shown = card_of(asked("add_event", '{"title": "Walk", "minutes": "30"}', SCHEMA))
-    (fault,) = shown.faults
+    card = card_of(log_with_call("add_event", '{"title": "Walk", "minutes": "30"}', SCHEMA))
+    (fault,) = card.faults
     assert (fault.place, fault.fixed) == ("/minutes", '{"title": "Walk", "minutes": 30}')
 
 
 def test_malformed_arguments_say_where() -> None:
     problem = Problem("malformed", "A value is missing.", offset=8)
-    shown = card_of(asked("add_event", '{"a":\n  }', problem))
-    assert shown.faults[0].place == "Line 2, column 3"
-    assert shown.editable == '{"a":\n  }'
+    card = card_of(log_with_call("add_event", '{"a":\n  }', problem))
+    assert card.faults[0].place == "Line 2, column 3"
+    assert card.editable == '{"a":\n  }'
 
 
 def test_hidden_characters_are_counted() -> None:
-    assert card_of(asked("get_weather", '{"city": "Par\u202eis\u200b\u00a0\u3000"}')).hidden == 4
-    assert card_of(asked("get\n\u2003weather\t", "{}")).hidden == 3
+    assert (
+        card_of(log_with_call("get_weather", '{"city": "Par\u202eis\u200b\u00a0\u3000"}')).hidden
+        == 4
+    )
+    assert card_of(log_with_call("get\n\u2003weather\t", "{}")).hidden == 3
 
 
 @pytest.mark.parametrize(
@@ -185,32 +188,34 @@ def test_hidden_characters_are_counted() -> None:
     ],
 )
 def test_wide_gaps_are_told(name: str, arguments: str, padded: bool) -> None:
-    assert card_of(asked(name, arguments)).padded is padded
+    assert card_of(log_with_call(name, arguments)).padded is padded
 
 
 def edited_card(arguments: str, **changes: Any) -> tuple[Card, str]:
-    log = asked("get_weather", {f"k{n}": n for n in range(9)}).run("1.1", arguments=arguments)
+    log = log_with_call("get_weather", {f"k{n}": n for n in range(9)}).run(
+        "1.1", arguments=arguments
+    )
     view = replace(View(log.session(), "", WireRows(), log.now_ms), **changes)
     return card_of(log, **changes), block(ENV, view, "call-1-1")
 
 
 def test_an_edit_is_told_in_full() -> None:
     text = json.dumps({f"k{n}": 100 + n for n in range(9)} | {"k8": "last\u00a0one"})
-    shown, html = edited_card(text)
-    assert len(shown.edits) == 9
+    card, html = edited_card(text)
+    assert len(card.edits) == 9
     assert html.count("<ins>") == 6
     assert "and 3 more" in html
     assert "last\\u00a0one" in html
     long = json.dumps({"k0": "x" * 20_000})
-    shown, html = edited_card(long)
-    assert (shown.edited, shown.edited_more) == (long[:16_000], len(long) - 16_000)
+    card, html = edited_card(long)
+    assert (card.edited, card.edited_more) == (long[:16_000], len(long) - 16_000)
     assert "more characters" in html
-    shown, html = edited_card(long, expanded=frozenset({"call-1-1"}))
-    assert (shown.edited, shown.edited_more) == (long, 0)
+    card, html = edited_card(long, expanded=frozenset({"call-1-1"}))
+    assert (card.edited, card.edited_more) == (long, 0)
 
 
 def test_no_key_runs_again_what_was_cut() -> None:
-    log = asked("get_weather", {"city": "Paris"})
+    log = log_with_call("get_weather", {"city": "Paris"})
     assert 'class="primary" data-key="a"' in html_of(log)
     log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
     cut = html_of(log.add(CallInterrupted("1.1")))
@@ -233,13 +238,13 @@ def test_a_queued_call_can_be_taken_back() -> None:
 
 
 def test_who_and_how_long() -> None:
-    log = asked("get_weather", {})
+    log = log_with_call("get_weather", {})
     log.add(CallDecided("1.1", "run", "rule", "read-only tools"), CallStarted("1.1", 1))
-    shown = card_of(log)
-    assert (shown.words, shown.who, shown.took) == ("running", "by rule “read-only tools”", "")
+    card = card_of(log)
+    assert (card.words, card.who, card.took) == ("running", "by rule “read-only tools”", "")
     log.now_ms += 172
-    shown = card_of(log.add(CallEnded("1.1", text_result("x"))))
-    assert (shown.words, shown.tone, shown.took) == ("ran", "ran", "182 ms")
+    card = card_of(log.add(CallEnded("1.1", text_result("x"))))
+    assert (card.words, card.tone, card.took) == ("ran", "ran", "182 ms")
 
 
 @pytest.mark.parametrize(
@@ -262,7 +267,7 @@ def test_where_answers_come_from(tool: Tool, line: str) -> None:
 
 
 def test_the_card_says_why_a_call_is_left_to_the_person() -> None:
-    def answered(reason: str, *calls: dict[str, Any]) -> Log:
+    def log_with_answer(reason: str, *calls: dict[str, Any]) -> Log:
         log = Log().start().prompt().request()
         for index, changes in enumerate(calls):
             log.part(index, "call", '{"city": "x"}', name="get_weather", **changes)
@@ -271,9 +276,9 @@ def test_the_card_says_why_a_call_is_left_to_the_person() -> None:
             log.check(f"1.{index}")
         return log
 
-    half = answered("calls", {"complete": False})
-    twins = answered("calls", {"provider_id": "a"}, {"provider_id": "a"})
-    unknown = answered("other", {})
+    half = log_with_answer("calls", {"complete": False})
+    twins = log_with_answer("calls", {"provider_id": "a"}, {"provider_id": "a"})
+    unknown = log_with_answer("other", {})
     assert "is incomplete" in card_of(half, "1.0").hint
     assert offered(half, call_id="1.0") == "edit: edit"
     assert "the same ID" in card_of(twins, "1.0").hint
@@ -306,7 +311,7 @@ def test_arriving_call_when_drawn_has_its_controls_without_forms_and_keys() -> N
     for usable in ("data-key", "<input", "<textarea", "hx-post", "action="):
         assert usable not in reserved
         assert usable not in before
-    asking = html_of(asked("get_weather", {"city": "Paris"})).partition("<footer")[2]
+    asking = html_of(log_with_call("get_weather", {"city": "Paris"})).partition("<footer")[2]
     assert "inert" not in asking
     assert asking.count('<details name="act-') == reserved.count('<details name="act-') == 4
     assert 'data-key="a"' in asking

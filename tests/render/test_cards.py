@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from playground.render import paging
-from playground.render.paging import query_of, shown_from, spelled, with_more
+from playground.render.paging import format_shown, query_of, show_more, shown_from
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("", {}),
         ("1.200", {1: 200}),
@@ -21,13 +21,17 @@ from playground.render.paging import query_of, shown_from, spelled, with_more
         (",".join(f"{n}.200" for n in range(1, 500)), dict.fromkeys(range(1, 101), 200)),
     ],
 )
-def test_what_an_address_says_is_shown(text: str, shown: dict[int, int]) -> None:
-    assert shown_from(text) == shown
+def test_what_an_address_says_is_shown(text: str, expected: dict[int, int]) -> None:
+    assert shown_from(text) == expected
 
 
 def test_each_click_shows_a_hundred_more() -> None:
-    shown = with_more(with_more({}, 1), 1)
-    assert (shown, spelled(shown), shown_from(spelled(shown))) == ({1: 300}, "1.300", shown)
+    counts = show_more(show_more({}, 1), 1)
+    assert (counts, format_shown(counts), shown_from(format_shown(counts))) == (
+        {1: 300},
+        "1.300",
+        counts,
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,9 +61,9 @@ def test_a_link_to_a_call_shows_it(block_id: str, query: str) -> None:
     ],
 )
 def test_a_text_that_grows_is_closed_where_lines_end(text: str, pieces: list[int]) -> None:
-    matches = paging.closed(text)
-    assert [len(piece) for piece in matches] == pieces
-    assert "".join(matches) == text
+    closed_paging = paging.text_pieces(text)
+    assert [len(piece) for piece in closed_paging] == pieces
+    assert "".join(closed_paging) == text
     for end in range(0, len(text), 997):  # whatever it was when it was looked at
-        before = paging.closed(text[:end])
-        assert before[:-1] == matches[: len(before) - 1]
+        before = paging.text_pieces(text[:end])
+        assert before[:-1] == closed_paging[: len(before) - 1]

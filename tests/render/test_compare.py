@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 
 from playground.core.session_diff import Side, align, side
-from playground.core.value_diff import SHOWN_TEXT, JsonChange, in_sight, text_changes
-from playground.render.paging import CARDS, Shown
+from playground.core.value_diff import SHOWN_TEXT, JsonChange, text_changes, visible_pieces
+from playground.render.paging import CARDS, ShownCounts
 from playground.render.view import SessionRow
 from playground.web.compare_view import (
     MOST_CHANGES,
     CallCell,
     CompareChoice,
     ComparePage,
-    across,
+    align_rows,
     column,
     common_group,
     compare_page,
     groups,
 )
-from tests.core.sides import Turns, logged, sided
+from tests.core.sides import Turns, round_log, sided
 from tests.factories import Log, settings
 from tests.render.page import ENV, Node, parse
 
@@ -33,7 +33,7 @@ A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"i
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">"\'{{7*7}}\u202etxt\u200b'
 
 
-def page_of(sides: Sequence[Side], shown: Shown | None = None) -> ComparePage:
+def page_of(sides: Sequence[Side], shown: ShownCounts | None = None) -> ComparePage:
     ids = [side.id for side in sides]
     alignments = [align(sides[0], other, 0) for other in sides[1:]]
     return ComparePage(
@@ -41,7 +41,7 @@ def page_of(sides: Sequence[Side], shown: Shown | None = None) -> ComparePage:
             column(side, at, alignments[at - 1] if at else None, "/first", "/without")
             for at, side in enumerate(sides)
         ],
-        groups=groups(across(alignments), ids, shown or {}, "/compare?here"),
+        groups=groups(align_rows(alignments), ids, shown or {}, "/compare?here"),
     )
 
 
@@ -49,7 +49,7 @@ def sessions(*all_turns: Sequence[Turns]) -> list[Side]:
     return [sided(*turns, id=f"s{number}") for number, turns in enumerate(all_turns)]
 
 
-def drawn(sides: Sequence[Side]) -> Node:
+def parse_page(sides: Sequence[Side]) -> Node:
     return parse(compare_page(ENV, page_of(sides)))
 
 
@@ -64,9 +64,9 @@ def test_a_turn_of_many_calls_shows_a_hundred_and_the_rest_on_demand() -> None:
     more = compare_page(ENV, page_of(sides, {2: 200}))
     assert more.count('class="line call"') == 200
     assert 'id="row-2"' in more
-    whole = compare_page(ENV, page_of(sides, {2: 1_100}))
-    assert whole.count('class="line call"') == 1_001
-    assert "more of" not in whole
+    page_html = compare_page(ENV, page_of(sides, {2: 1_100}))
+    assert page_html.count('class="line call"') == 1_001
+    assert "more of" not in page_html
 
 
 def words_of(lines: Sequence[Sequence[CallCell | None]]) -> list[list[Any]]:
@@ -121,32 +121,32 @@ def test_a_session_without_turns_misses_all() -> None:
 
 
 def test_another_model_is_said_where_it_begins() -> None:
-    def asked(*models: str) -> Side:
+    def side_with_models(*models: str) -> Side:
         log = Log().start()
         for model in models:
             log.prompt().request(model=model).part(0, "text", model).end("stop")
         return side(log.session())
 
-    groups = page_of([asked("a", "a", "a"), asked("a", "b", "b")]).groups
+    groups = page_of([side_with_models("a", "a", "a"), side_with_models("a", "b", "b")]).groups
     notes = [line.cells[1].notes for group in groups for line in group.lines[-1:]
              if len(line.cells) > 1 and line.cells[1] is not None]  # fmt: skip
     assert [list(note) for note in notes] == [["different model"], []]
 
 
 def test_columns_are_told_apart_and_the_same_text_is_said() -> None:
-    def asked(profile: str) -> Side:
+    def side_with_profile(profile: str) -> Side:
         result = settings(profile=replace(settings().profile, name=profile))
         log = Log().start(result).prompt().request().part(0, "text", "Hello.").end("stop")
         return side(log.session(profile))
 
-    html = compare_page(ENV, page_of([asked("mine"), asked("other")]))
+    html = compare_page(ENV, page_of([side_with_profile("mine"), side_with_profile("other")]))
     assert ("· mine ·" in html, "· other ·" in html) == (True, True)
     assert html.count(">same text<") == 1
     assert html.count("Hello.</p>") == 1
 
 
 def test_a_prompt_stands_beside_no_turn() -> None:
-    more = side(logged("z", prompt="More", log=logged("x")).session("more"))
+    more = side(round_log("z", prompt="More", log=round_log("x")).session("more"))
     lines = [
         line
         for group in page_of([*sessions(["x"], ["x", "y"]), more]).groups
@@ -204,7 +204,7 @@ def test_what_is_cut_in_sight_says_how_much_is_left_out() -> None:
     assert f"and {100 - MOST_CHANGES} more" in html
     assert len(html) < 60_000
     assert "characters" in html
-    pieces = in_sight(text_changes(big + "a" + big, big + "b" + big))
+    pieces = visible_pieces(text_changes(big + "a" + big, big + "b" + big))
     assert [piece.how for piece in pieces] == ["same", "removed", "added", "same"]
     assert all(len(piece.text) < SHOWN_TEXT + 200 for piece in pieces)
 
@@ -212,7 +212,7 @@ def test_what_is_cut_in_sight_says_how_much_is_left_out() -> None:
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_a_column_for_each(count: int) -> None:
     text_lists: list[Sequence[Turns]] = [[[A], "x"], [[B], "x"], [[C], "x"], ["x"]]
-    tree = drawn(sessions(*text_lists[:count]))
+    tree = parse_page(sessions(*text_lists[:count]))
     lines = [n for n in tree.walk() if "line" in n.attributes.get("class", "").split()]
     cells = [
         sum(isinstance(c, Node) and "cell" in c.attributes.get("class", "") for c in n.children)

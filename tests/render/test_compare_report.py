@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from playground.core.session_diff import align
-from playground.web.compare_view import compared, markdown
+from playground.web.compare_view import comparison_data, markdown
 from tests.core.sides import sided
 
 BIG = "x" * 1_000_000
@@ -17,13 +17,17 @@ def test_json_has_all_of_it() -> None:
     many = {f"k{number}": number for number in range(50)}
     left = sided([("t", {"a": 1, "b": BIG, **many}), ("u", "{")], "Done.", id="a")
     right = sided([("t", {"a": "1", "c": None}), ("u", "[")], "Over.", id="b")
-    output = json.loads(json.dumps(compared([left, right], [align(left, right)])))
+    output = json.loads(json.dumps(comparison_data([left, right], [align(left, right)])))
     assert [session["id"] for session in output["sessions"]] == ["a", "b"]
     assert output["sessions"][0]["cost"] is None
     assert output["sessions"][0]["profile"] == left.profile
-    (matches,) = output["against"]
-    assert (matches["session"], matches["common"], matches["counts"]["arguments"]) == ("b", 0, 2)
-    prompt, turn, last = matches["rows"]
+    (differences,) = output["against"]
+    assert (differences["session"], differences["common"], differences["counts"]["arguments"]) == (
+        "b",
+        0,
+        2,
+    )
+    prompt, turn, last = differences["rows"]
     assert (prompt["kind"], prompt["ways"], turn["kind"]) == ("prompt", [], "turn")
     changes = turn["calls"][0]["changes"]
     assert changes[0] == {"pointer": "/a", "how": "type", "old": "1", "new": '"1"'}
@@ -35,8 +39,8 @@ def test_json_has_all_of_it() -> None:
 
 def test_a_call_on_one_side_is_null_on_the_other() -> None:
     left, right = sided([("t", {})]), sided([("u", {})], id="b")
-    (matches,) = compared([left, right], [align(left, right)])["against"]
-    assert [(c["left"], c["right"], c["name"]) for c in matches["rows"][1]["calls"]] == [
+    (differences,) = comparison_data([left, right], [align(left, right)])["against"]
+    assert [(c["left"], c["right"], c["name"]) for c in differences["rows"][1]["calls"]] == [
         ("1.0", None, "t"),
         (None, "1.0", "u"),
     ]

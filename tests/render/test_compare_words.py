@@ -67,11 +67,11 @@ def test_a_summary_says_the_gravest_first() -> None:
 
 
 def test_a_summary_says_what_was_asked_with() -> None:
-    def asked(model: str, text: str) -> Side:
+    def side_with_model(model: str, text: str) -> Side:
         return side(
             Log().start().prompt().request(model=model).part(0, "text", text).end("stop").session()
         )
 
-    a, b, c = asked("a", "x"), asked("b", "x"), asked("b", "y")
+    a, b, c = side_with_model("a", "x"), side_with_model("b", "x"), side_with_model("b", "y")
     assert summary(align(a, b)) == ["the same answers", "different model"]
     assert summary(align(a, c)) == ["1 answer with different text", "different model"]

@@ -10,7 +10,7 @@ from playground.core.events import (
     PartStarted,
     Problem,
 )
-from playground.render.block_contents import bar_segments, drawn
+from playground.render.block_contents import bar_segments, block_template
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from tests.factories import Log, turn_with_calls
@@ -19,7 +19,7 @@ from tests.factories import Log, turn_with_calls
 def prefix_of(*pieces: str) -> str:
     log = Log().start().prompt().request().add(PartStarted(0, "call", "add_event"))
     log.add(*(PartDelta(0, piece) for piece in pieces))
-    template, values = drawn(View(log.session(), "", WireRows(), 0), "prefix-1-0")
+    template, values = block_template(View(log.session(), "", WireRows(), 0), "prefix-1-0")
     assert template == "_prefix.html"
     return str(values["prefix"])
 
@@ -58,7 +58,7 @@ def test_a_long_session_has_a_short_bar() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "offset", "marked"),
+    ("text", "offset", "marked_span"),
     [
         ('{"minutes": "30", "a', 12, (12, 4)),
         ('{"a": 1.5, ', 6, (6, 3)),
@@ -69,13 +69,13 @@ def test_a_long_session_has_a_short_bar() -> None:
     ],
 )
 def test_the_place_of_a_doubt_as_a_browser_counts(
-    text: str, offset: int, marked: tuple[int, int]
+    text: str, offset: int, marked_span: tuple[int, int]
 ) -> None:
     log = Log().start().prompt().request().add(PartStarted(0, "call", "add_event"))
     log.add(PartDelta(0, text), CallDoubted(0, Problem("schema", "no", "/a", offset)))
     log.add(PartDelta(0, "and more"))
-    _, values = drawn(View(log.session(), "", WireRows(), 0), "doubt-1-0")
-    assert values["marked"] == marked
+    _, values = block_template(View(log.session(), "", WireRows(), 0), "doubt-1-0")
+    assert values["marked_span"] == marked_span
 
 
 def test_a_call_that_runs_is_in_the_bar_from_its_first_moment() -> None:

@@ -34,7 +34,7 @@ def test_everything_printed_is_escaped_and_made_visible(value: object, printed: 
 
 
 def test_a_form_field_keeps_its_text() -> None:
-    assert ENV.from_string("{{ value|verbatim }}").render(value="👨\u200d👩") == "👨\u200d👩"
+    assert ENV.from_string("{{ value|form_text }}").render(value="👨\u200d👩") == "👨\u200d👩"
 
 
 def test_a_missing_value_is_an_error() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from playground.core.events import Problem
-from playground.render.arguments import as_typed, flat, flat_rows, rows_of
+from playground.render.arguments import fill_fields, flat_fields, flat_rows, rows_of
 from playground.schema.form import fields, form_of
 
 SCHEMA = {
@@ -28,8 +28,8 @@ def test_a_problem_stands_at_its_field_or_with_the_others() -> None:
         Problem("note", "only said", "/n"),
     ]
     rows, others = rows_of(fields(SCHEMA), problems)
-    wrong = {row.field.pointer: row.wrong for row in flat_rows(rows) if row.wrong}
-    assert wrong == {"/n": "n is wrong", "/any": "deep in any"}
+    errors_by_pointer = {row.field.pointer: row.wrong for row in flat_rows(rows) if row.wrong}
+    assert errors_by_pointer == {"/n": "n is wrong", "/any": "deep in any"}
     assert [other.message for other in others] == ["of the whole", "nowhere", "only said"]
     numbers = [row.number for row in flat_rows(rows)]
     assert numbers == sorted(set(numbers))
@@ -46,14 +46,14 @@ def test_a_problem_stands_at_its_field_or_with_the_others() -> None:
     ],
 )
 def test_nothing_typed_is_lost(form: dict[str, list[str]]) -> None:
-    again = form_of(as_typed(fields(SCHEMA), form))
+    again = form_of(fill_fields(fields(SCHEMA), form))
     assert {key: again.get(key) for key in form} == form
 
 
 def test_a_text_of_several_lines_gets_several_lines() -> None:
     (day,) = (
         form_field
-        for form_field in flat(as_typed(fields(SCHEMA), {"text:/day": ["a\nb"]}))
+        for form_field in flat_fields(fill_fields(fields(SCHEMA), {"text:/day": ["a\nb"]}))
         if form_field.pointer == "/day"
     )
     assert (day.kind, day.value) == ("long", "a\nb")

@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 
 from playground.render.filters import (
     added_pieces,
-    ago,
     clip,
     duration,
-    exact,
-    exposed,
+    exact_time,
     exposed_count,
+    form_text,
     hidden_count,
     is_padded,
     markdown,
     one_line,
     plural,
-    pretty,
-    shown,
+    pretty_json,
+    show_hidden,
+    show_spaces,
     size,
-    verbatim,
+    time_ago,
 )
 from tests.render.page import parse
 
@@ -71,40 +71,40 @@ ATTACKS = [
     ],
 )
 def test_hidden_characters_are_shown(text: str, visible: str) -> None:
-    assert shown(text) == visible
-    changed = sum(a != b for a, b in zip(text, map(shown, text), strict=True))
+    assert show_hidden(text) == visible
+    changed = sum(a != b for a, b in zip(text, map(show_hidden, text), strict=True))
     assert hidden_count(text) == changed
 
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_showing_can_be_done_in_pieces(a: str, b: str) -> None:
-    assert shown(a) + shown(b) == shown(a + b)
+    assert show_hidden(a) + show_hidden(b) == show_hidden(a + b)
     assert hidden_count(a + b) == hidden_count(a) + hidden_count(b)
-    shown(a).encode("utf-8")
-    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\r]", shown(a))
+    show_hidden(a).encode("utf-8")
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\r]", show_hidden(a))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters='"\\')))
 def test_the_escapes_mean_the_same_in_json(text: str) -> None:
     assume = not any(ord(c) < 0x20 for c in text)
     if assume:
-        assert json.loads(f'"{shown(text)}"') == text
+        assert json.loads(f'"{show_hidden(text)}"') == text
 
 
 @pytest.mark.parametrize("space", "\u00a0\u1680\u2000\u2003\u200a\u202f\u205f\u3000")
 def test_spaces_that_are_none_show_in_arguments_and_not_in_prose(space: str) -> None:
     text = f"a{space}b c\n"
-    assert shown(text) == text
-    assert exposed(text) == f"a\\u{ord(space):04x}b c\n"
+    assert show_hidden(text) == text
+    assert show_spaces(text) == f"a\\u{ord(space):04x}b c\n"
     assert one_line(text + "\t") == f"a\\u{ord(space):04x}b c\\n\\t"
     assert (exposed_count(text), exposed_count(text, lines=True)) == (1, 2)
     assert json.loads(f'"{one_line(text)}"') == text
-    assert shown(exposed(text)) == exposed(text)
+    assert show_hidden(show_spaces(text)) == show_spaces(text)
 
 
 def test_every_space_is_plain_or_exposed() -> None:
     spaces = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) == "Zs"]
-    assert [space for space in spaces if exposed(space) == space] == [" "]
+    assert [space for space in spaces if show_spaces(space) == space] == [" "]
 
 
 @pytest.mark.timeout(20)
@@ -140,7 +140,7 @@ def test_markdown_that_is_too_long_stays_text() -> None:
 
 
 def test_form_fields_keep_what_was_typed() -> None:
-    assert verbatim('a\u200d"<b>\ud800') == "a\u200d&#34;&lt;b&gt;?"
+    assert form_text('a\u200d"<b>\ud800') == "a\u200d&#34;&lt;b&gt;?"
 
 
 @pytest.mark.parametrize(
@@ -157,17 +157,17 @@ def test_form_fields_keep_what_was_typed() -> None:
         (duration(12_400), "12.4 s"),
         (duration(185_000), "3 min 05 s"),
         (duration(3_700_000), "1 h 01 min"),
-        (ago(0, 59_000), "just now"),
-        (ago(0, 240_000), "4 min ago"),
-        (ago(0, 86_400_000), "1 day ago"),
-        (ago(0, 86_400_000 * 30), "1970-01-01"),
-        (ago(5_000, 0), "just now"),
-        (exact(1_000), "1970-01-01 00:00:01 UTC"),
+        (time_ago(0, 59_000), "just now"),
+        (time_ago(0, 240_000), "4 min ago"),
+        (time_ago(0, 86_400_000), "1 day ago"),
+        (time_ago(0, 86_400_000 * 30), "1970-01-01"),
+        (time_ago(5_000, 0), "just now"),
+        (exact_time(1_000), "1970-01-01 00:00:01 UTC"),
         (clip("abcdef", 4), "abc…"),
         (plural(1, "call"), "1 call"),
         (plural(2, "entry", "entries"), "2 entries"),
-        (pretty("text"), "text"),
-        (pretty({"a": [1, {}]}), '{\n  "a": [1, {}]\n}'),
+        (pretty_json("text"), "text"),
+        (pretty_json({"a": [1, {}]}), '{\n  "a": [1, {}]\n}'),
     ],
 )
 def test_words(output: str, wanted: str) -> None:
@@ -179,7 +179,7 @@ def test_words(output: str, wanted: str) -> None:
 )
 def test_pretty_changes_only_white_space(value: object) -> None:
     if not isinstance(value, str):
-        assert json.loads(pretty(value)) == value
+        assert json.loads(pretty_json(value)) == value
 
 
 @pytest.mark.parametrize(

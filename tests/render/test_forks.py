@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from playground.core.reducer import Spot
+from playground.core.reducer import ForkPoint
 from playground.core.tools import Tool
 from playground.web.forks import ForkForm, branch_lines, fork_fragment, parent_link, wrote_files
 from tests.factories import settings, turn_with_calls
@@ -47,19 +47,19 @@ def test_the_form_says_what_is_not_taken_over() -> None:
     assert "The scratch folder is not copied" in foreign
 
 
-@pytest.mark.parametrize(("value", "shown"), [(0.5, "0.5"), (2, "2"), (None, ""), ("warm", "")])
-def test_the_temperature_is_shown_as_it_is_typed(value: object, shown: str) -> None:
+@pytest.mark.parametrize(("value", "expected"), [(0.5, "0.5"), (2, "2"), (None, ""), ("warm", "")])
+def test_the_temperature_is_shown_as_it_is_typed(value: object, expected: str) -> None:
     form = replace(FORM, settings=settings(params={"temperature": value}))
-    assert form.temperature == shown
+    assert form.temperature == expected
 
 
 def test_where_it_branches_is_said_once_for_all_that_branch_there() -> None:
     lines = branch_lines(
         ENV,
         {
-            Spot("prompt", 2): [("a", "One <b>")],
-            Spot("turn", 1): [("b", "Two")],
-            Spot("call", 1, "1.0"): [("c", "")],
+            ForkPoint("prompt", 2): [("a", "One <b>")],
+            ForkPoint("turn", 1): [("b", "Two")],
+            ForkPoint("call", 1, "1.0"): [("c", "")],
         },
     )
     assert lines.count("<hx-partial") == 2

@@ -27,20 +27,20 @@ from playground.render.replay_timeline import (
     PERSON,
     WIDTH,
     Segment,
+    assign_lanes,
     clock,
     drawing,
-    in_lanes,
     segments,
     words_of,
 )
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.render.logs import STORIES
-from tests.render.page import at
+from tests.render.page import page_after
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=14)
 
 
-def plain(spans: list[tuple[int, int]]) -> list[Segment]:
+def make_segments(spans: list[tuple[int, int]]) -> list[Segment]:
     return [
         Segment("tool", start, start + length, f"call-1-{place}", length)
         for place, (start, length) in enumerate(spans)
@@ -50,8 +50,8 @@ def plain(spans: list[tuple[int, int]]) -> list[Segment]:
 @settings(deadline=None, derandomize=True)
 @given(SPANS)
 def test_no_two_of_one_lane_overlap_and_nothing_is_lost(spans: list[tuple[int, int]]) -> None:
-    given_ = plain(spans)
-    segments = in_lanes(given_)
+    given_ = make_segments(spans)
+    segments = assign_lanes(given_)
     assert Counter(replace(segment, lane=0, lanes=1) for segment in segments) == Counter(given_)
     by_lane: dict[int, list[Segment]] = {}
     for item in segments:
@@ -74,21 +74,21 @@ def test_nothing_changes_its_lane_while_time_goes_on(
     spans: list[tuple[int, int]], now: int
 ) -> None:
     """At every moment the lanes are those that will be: what runs has no end yet."""
-    whole = {in_lane.block: in_lane.lane for in_lane in in_lanes(plain(spans))}
-    begun = [segment for segment in plain(spans) if segment.start_ms <= now]
+    lane_by_block = {in_lane.block: in_lane.lane for in_lane in assign_lanes(make_segments(spans))}
+    begun = [segment for segment in make_segments(spans) if segment.start_ms <= now]
     so_far = [
         replace(segment, end_ms=now, open=True) if segment.end_ms > now else segment
         for segment in begun
     ]
-    assert {in_lane.block: in_lane.lane for in_lane in in_lanes(so_far)} == {
-        segment.block: whole[segment.block] for segment in begun
+    assert {in_lane.block: in_lane.lane for in_lane in assign_lanes(so_far)} == {
+        segment.block: lane_by_block[segment.block] for segment in begun
     }
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_the_stories_keep_their_lanes(name: str) -> None:
     events = STORIES[name]
-    seen: dict[tuple[str, str, int], int] = {}
+    lane_by_story: dict[tuple[str, str, int], int] = {}
     for place in range(2, len(events) + 1):
         session = Log(list(events[:place])).session()
         if any(call.attempt > 1 and call.status == "running" for call in session.calls()):
@@ -96,7 +96,9 @@ def test_the_stories_keep_their_lanes(name: str) -> None:
         for segment in segments(session, clock(session)):
             if segment.kind != "person":
                 assert (
-                    seen.setdefault((segment.kind, segment.block, segment.start_ms), segment.lane)
+                    lane_by_story.setdefault(
+                        (segment.kind, segment.block, segment.start_ms), segment.lane
+                    )
                     == segment.lane
                 )
 
@@ -117,8 +119,8 @@ def overlapping(count: int, *, ended: bool = True) -> Log:
 
 def tools_of(log: Log) -> list[Segment]:
     session = log.session()
-    matches = segments(session, clock(session))
-    return [segment for segment in matches if segment.kind == "tool"]
+    session_segments = segments(session, clock(session))
+    return [segment for segment in session_segments if segment.kind == "tool"]
 
 
 def test_calls_that_overlap_have_lanes_of_their_own_in_the_order_of_their_start() -> None:
@@ -145,10 +147,10 @@ def test_an_answer_is_one_stream_whenever_its_parts_are_ended() -> None:
     log.add(*(PartEnded(n, "{}", "get_weather" * (n > 0), "ab"[n - 1]) for n in (1, 2)))
     log.add(PartEnded(0, "x")).end()
     session = log.session()
-    matches = [
+    session_segments = [
         segment for segment in segments(session, clock(session)) if segment.kind != "waiting"
     ]
-    assert [(segment.kind, segment.took_ms, segment.lanes) for segment in matches] == [
+    assert [(segment.kind, segment.took_ms, segment.lanes) for segment in session_segments] == [
         ("text", 10, 1),
         ("arguments", 10, 1),
         ("arguments", 20, 1),
@@ -167,8 +169,8 @@ def test_lanes_share_the_height_and_leave_room_for_the_person() -> None:
     person = Segment(
         "person", start_ms=0, end_ms=100, block="call-1-9", took_ms=100, name="ask_me", call="1.9"
     )
-    two = in_lanes(plain([(50, 100), (60, 100)]))
-    free = in_lanes(plain([(300, 50)]))
+    two = assign_lanes(make_segments([(50, 100), (60, 100)]))
+    free = assign_lanes(make_segments([(300, 50)]))
     bars = drawing([person, *two, *free], 1000).bars
     assert [(bar.kind, bar.y) for bar in bars] == [
         ("person", HEIGHT - PERSON),
@@ -187,7 +189,7 @@ def test_lanes_share_the_height_and_leave_room_for_the_person() -> None:
 
 @pytest.mark.parametrize("count", [1, MOST_LANES, MOST_LANES + 1, 40])
 def test_more_calls_than_lanes_share_the_last_and_say_so(count: int) -> None:
-    drawn = drawing(in_lanes(plain([(n, 100) for n in range(count)])), 1000)
+    drawn = drawing(assign_lanes(make_segments([(n, 100) for n in range(count)])), 1000)
     assert (len(drawn.bars), drawn.lanes) == (count, min(count, MOST_LANES))
     assert bool(drawn.shared) == (count > MOST_LANES)
     assert drawn.shared == "" or drawn.shared.startswith(f"{count} at once at most.")
@@ -200,7 +202,7 @@ def test_a_call_that_has_just_begun_is_seen_inside_the_bar() -> None:
 
 
 def test_the_list_beside_the_bar_is_short() -> None:
-    drawn = drawing(in_lanes(plain([(10 * n, 5) for n in range(200)])), 2000)
+    drawn = drawing(assign_lanes(make_segments([(10 * n, 5) for n in range(200)])), 2000)
     assert (len(drawn.rows), drawn.left_out) == (MOST_ROWS, 200 - MOST_ROWS)
     assert drawn.rows[-1][1] == "call-1-199"
     assert drawing((), 0).bars == ()
@@ -273,7 +275,7 @@ def test_a_segment_in_words(segment: Segment, words: str) -> None:
 
 def test_the_bar_and_its_list_say_the_same_and_lead_to_their_blocks() -> None:
     log = overlapping(3)
-    page = at(log.events, len(log.events))
+    page = page_after(log.events, len(log.events))
     bar = page.tree.find("bar")
     assert bar is not None
     assert bar.attributes["data-lanes"] == "3"
@@ -294,7 +296,7 @@ def test_the_bar_and_its_list_say_the_same_and_lead_to_their_blocks() -> None:
 
 
 def test_what_covers_another_to_the_unit_is_not_drawn_and_still_listed() -> None:
-    asked = [Segment("person", place // 100, 10_000, f"call-{place}") for place in range(5000)]
-    drawn = drawing(asked, 10_000)
+    pauses = [Segment("person", place // 100, 10_000, f"call-{place}") for place in range(5000)]
+    drawn = drawing(pauses, 10_000)
     assert len(drawn.bars) < 10
-    assert len(drawn.rows) + drawn.left_out == len(asked)
+    assert len(drawn.rows) + drawn.left_out == len(pauses)

@@ -45,6 +45,6 @@ def test_odds(logprobs: Any, tokens: tuple[TokenOdds, ...] | None) -> None:
 
 
 def test_many_are_cut_and_counted() -> None:
-    matches = odds([{"token": "a", "logprob": -1.0}] * (MOST + 1))
-    assert matches is not None
-    assert (len(matches.tokens), matches.count) == (MOST, MOST + 1)
+    token_odds = odds([{"token": "a", "logprob": -1.0}] * (MOST + 1))
+    assert token_odds is not None
+    assert (len(token_odds.tokens), token_odds.count) == (MOST, MOST + 1)

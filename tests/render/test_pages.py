@@ -8,23 +8,23 @@ from functools import cache, partial
 import pytest
 
 from playground.core.events import Logged
-from playground.exchange.tool_export import OnWire
+from playground.exchange.tool_export import WireForm
 from playground.protocols.lint import Assessment, Finding, ToolAcceptance
 from playground.render.environment import error_page, toast
 from playground.render.view import SessionRow
 from playground.schema.outline import outline
 from playground.store.library import LibraryEntry, Version
-from playground.web.session.view import Surroundings, session_page
+from playground.web.session.view import SessionPageContext, session_page
 from playground.web.session_list import list_fragment, welcome_page
 from playground.web.tools.editor import (
     Editor,
-    Judged,
     OfferedFix,
+    ToolCheck,
     ToolForm,
     tool_form,
 )
 from playground.web.tools.view import (
-    Around,
+    EditorContext,
     tools_page,
 )
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER
@@ -37,7 +37,7 @@ ROWS = [
     ),
     SessionRow("b", "", "idle", NOW_MS - 10**9),
 ]
-AROUND = Surroundings((SIMULATOR,), {}, (WEATHER, ADD_EVENT, ASK_ME), "setup", "e-17")
+AROUND = SessionPageContext((SIMULATOR,), {}, (WEATHER, ADD_EVENT, ASK_ME), "setup", "e-17")
 
 NESTED = {
     "type": "object",
@@ -50,7 +50,7 @@ YES = Assessment("yes", NASTY)
 EDITOR = Editor(
     tool_form(ADD_EVENT),
     "add_event",
-    judged=Judged(
+    check=ToolCheck(
         [
             Finding(
                 "refused",
@@ -66,12 +66,12 @@ EDITOR = Editor(
         ],
         [ToolAcceptance("gemini", YES, YES, YES, YES)],
         17,
-        [OnWire("gemini", NASTY, [NASTY]), OnWire("ollama", "", [NASTY])],
+        [WireForm("gemini", NASTY, [NASTY]), WireForm("ollama", "", [NASTY])],
     ),
     fixed=OfferedFix("strict", [("+", NASTY), ("-", NASTY), (" ", ""), ("@", "@@")], [NASTY]),
 )
 ENTRY = LibraryEntry(ADD_EVENT, False, False, 2, NOW_MS)
-NEAR = Around(
+NEAR = EditorContext(
     [
         ENTRY,
         LibraryEntry(ASK_ME, shipped=True),
@@ -105,9 +105,9 @@ PAGES: dict[str, Callable[[], str]] = {
             ToolForm(name=NASTY, parameters=NASTY, answered_by="mcp", server=NASTY),
             errors={"name": NASTY, "": NASTY, "parameters": NASTY},
             line=3,
-            judged=Judged(problem=NASTY, pointer="/parameters"),
+            check=ToolCheck(problem=NASTY, pointer="/parameters"),
         ),
-        Around(deleted="add_event"),
+        EditorContext(deleted="add_event"),
     ),
     "error": lambda: error_page(ENV, 409, "Too late", NASTY, "/sessions/s1"),
     **{name: partial(story_page, events) for name, events in STORIES.items()},

@@ -9,15 +9,15 @@ import pytest
 from playground.core.events import Logged
 from playground.core.reducer import fold
 from playground.render.blocks import PageFrame, block
-from playground.render.replay import FRAME_MS, Fixed, Player, index, replay
-from playground.render.replay_timeline import Reel, reel
+from playground.render.replay import FRAME_MS, Player, ReplayConstants, index, replay
+from playground.render.replay_timeline import ReplayTimeline, build_timeline
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from tests.render.logs import STORIES
 from tests.render.page import ENV, NOW_MS, Live, Page, frame_bytes, parse
 from tests.tables import rest_slow
 
-FIXED = Fixed("s1", "A title", NOW_MS)
+FIXED = ReplayConstants("s1", "A title", NOW_MS)
 
 
 def chunks(events: list[Logged]) -> dict[int, list[tuple[int, bytes]]]:
@@ -30,7 +30,7 @@ def chunks(events: list[Logged]) -> dict[int, list[tuple[int, bytes]]]:
 
 
 def replayed(events: list[Logged]) -> dict[str, Any]:
-    return replay(reel("s1", events, chunks(events)), ENV, FIXED)
+    return replay(build_timeline("s1", events, chunks(events)), ENV, FIXED)
 
 
 def applied(document: dict[str, Any], view: View) -> Page:
@@ -72,15 +72,15 @@ def test_clocks_that_jump_back_do_no_harm() -> None:
     assert document["frames"]
 
 
-def layout(name: str) -> Reel:
-    return reel("s1", STORIES[name], chunks(STORIES[name]))
+def layout(name: str) -> ReplayTimeline:
+    return build_timeline("s1", STORIES[name], chunks(STORIES[name]))
 
 
-def drawn(page: Page) -> list[str]:
+def page_parts(page: Page) -> list[str]:
     return [str(page.tree.find(name)) for name in ("head", "flow", "wire", "pause")]
 
 
-def fresh(reel: Reel, position: int) -> list[str]:
+def fresh(reel: ReplayTimeline, position: int) -> list[str]:
     """What a page shows that has seen the first `position` arrivals and nothing else."""
     prefix = reel.arrivals[:position]
     wire = WireRows()
@@ -110,13 +110,13 @@ def test_each_position_shows_exactly_what_had_come_until_then(name: str) -> None
         step = player.keyframe(ENV, jump)
         assert (step["to"], step["from"]) == (jump, None)
         apply(page, step)
-        assert drawn(page) == fresh(reel, jump), f"jump to {jump}"
+        assert page_parts(page) == fresh(reel, jump), f"jump to {jump}"
         here, every = jump, chance.choice([0, 8, FRAME_MS, 660])
         for step in player.frames(ENV, jump, every, most=chance.randint(1, 12)):
             assert step["from"] == here
             here = step["to"]
             apply(page, step)
-        assert drawn(page) == fresh(reel, here), f"{jump} to {here} by {every} ms"
+        assert page_parts(page) == fresh(reel, here), f"{jump} to {here} by {every} ms"
 
 
 def test_a_jump_back_begins_at_a_fold_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_a_jump_back_begins_at_a_fold_that_is_kept(monkeypatch: pytest.MonkeyPat
     for _ in range(12):
         jump = chance.randint(reel.first, reel.count)
         page = Page(player.view(jump))
-        assert drawn(page) == fresh(reel, jump)
+        assert page_parts(page) == fresh(reel, jump)
 
 
 def test_a_step_is_one_arrival_that_shows_something() -> None:
@@ -147,7 +147,7 @@ def test_the_index_says_where_to_jump_and_what_was_left_out() -> None:
     assert output["squeezed"] == reel.clock.squeezed
     for _, position, ms, seq, words in output["marks"]:
         assert (reel.seqs[position], reel.ms(position)) == (seq, ms)
-        assert reel.of_seq(seq) == position
+        assert reel.position_of_seq(seq) == position
         assert words
 
 

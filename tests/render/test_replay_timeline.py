@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from playground.core.events import Logged
-from playground.render.replay_timeline import played, reel
+from playground.render.replay_timeline import build_timeline, replay_moment
 from tests.factories import START_MS, Log
 from tests.render.logs import STORIES
 from tests.render.test_replay import layout
@@ -24,24 +24,31 @@ def test_an_event_is_found_by_its_number_and_its_time() -> None:
     reel = layout("waiting")
     for position, what in enumerate(reel.arrivals, 1):
         if isinstance(what, Logged):
-            assert reel.of_seq(what.seq) == max(position, reel.first)
-            assert reel.seqs[reel.of_ms(reel.ms(position))] >= what.seq
-    assert reel.of_seq(-1) == reel.of_ms(-1) == reel.first
-    assert reel.of_seq(10_000) == reel.of_ms(10**9) == reel.count
+            assert reel.position_of_seq(what.seq) == max(position, reel.first)
+            assert reel.seqs[reel.position_of_ms(reel.ms(position))] >= what.seq
+    assert reel.position_of_seq(-1) == reel.position_of_ms(-1) == reel.first
+    assert reel.position_of_seq(10_000) == reel.position_of_ms(10**9) == reel.count
 
 
 def test_bytes_lie_where_they_came_and_before_the_next_request() -> None:
     log = Log().start().prompt().request().end("stop").prompt("More").request().end("stop")
     pieces = {1: [(START_MS + 1, b"early"), (START_MS + 10**6, b"late")], 2: [(START_MS, b"x")]}
-    matches = reel("s1", log.events, pieces)
-    order = ["bytes" if isinstance(arrival, tuple) else arrival.seq for arrival in matches.arrivals]
+    timeline = build_timeline("s1", log.events, pieces)
+    order = [
+        "bytes" if isinstance(arrival, tuple) else arrival.seq for arrival in timeline.arrivals
+    ]
     assert order == [1, 2, 3, "bytes", 4, 5, 6, "bytes", 7, "bytes", 8, 9]
-    assert [arrival[0] for arrival in matches.arrivals if isinstance(arrival, tuple)] == [1, 1, 2]
+    assert [arrival[0] for arrival in timeline.arrivals if isinstance(arrival, tuple)] == [1, 1, 2]
 
 
 def test_a_log_without_a_beginning_has_no_place() -> None:
-    matches = reel("s1", [], {})
-    assert (matches.count, matches.first, matches.of_seq(1), matches.ms(0)) == (0, 0, 0, 0)
+    timeline = build_timeline("s1", [], {})
+    assert (timeline.count, timeline.first, timeline.position_of_seq(1), timeline.ms(0)) == (
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 def test_errors_are_places_to_jump_to() -> None:
@@ -53,10 +60,10 @@ def test_errors_are_places_to_jump_to() -> None:
 def test_a_place_knows_where_to_go_from_there() -> None:
     reel = layout("waiting")
     calls = [mark for mark in reel.marks if mark.kind == "call"]
-    place = played(reel, calls[1].position)
+    place = replay_moment(reel, calls[1].position)
     assert (place.before["call"], place.after["call"]) == (calls[0].seq, calls[2].seq)
     assert (place.before["event"], place.after["event"]) == (place.seq - 1, place.seq + 1)
     assert "error" not in {**place.before, **place.after}
-    assert played(reel, reel.first).before == {}
-    end = played(reel, reel.count)
+    assert replay_moment(reel, reel.first).before == {}
+    end = replay_moment(reel, reel.count)
     assert (end.after, end.seq) == ({}, end.last)

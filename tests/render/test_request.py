@@ -5,7 +5,12 @@ import json
 import pytest
 
 from playground.core.events import RequestSent
-from playground.web.session.wire_view import NextRequest, request_fragment, setup_notes, shortened
+from playground.web.session.wire_view import (
+    NextRequest,
+    request_fragment,
+    setup_notes,
+    shorten_strings,
+)
 from tests.render.logs import NASTY
 from tests.render.page import ENV, parse
 
@@ -39,7 +44,7 @@ def request(body: str, **more: object) -> NextRequest:
 def test_long_texts_are_cut_and_it_stays_json(value: str, stored_text: str | None) -> None:
     for ascii_only in (True, False) if stored_text is None else (False,):
         text = json.dumps({"a": value, "b": 1.50}, ensure_ascii=ascii_only)
-        output = json.loads(shortened(text))
+        output = json.loads(shorten_strings(text))
         assert output["b"] == 1.5
         assert len(output["a"]) < 4100
         assert stored_text is None or output["a"] == stored_text
@@ -70,10 +75,10 @@ def test_what_is_copied_is_what_is_sent() -> None:
 
 
 def test_the_panel_says_what_is_lost_and_what_is_missing() -> None:
-    shown = request("{}", notes=("No is_error.",), says=("It waits.",), failed="No key.")
-    text = parse(request_fragment(ENV, shown)).text
+    panel_html = request("{}", notes=("No is_error.",), says=("It waits.",), failed="No key.")
+    text = parse(request_fragment(ENV, panel_html)).text
     for words in ("Not supported by Gemini", "No is_error.", "It waits.", "No key.", "$A_KEY"):
         assert words in text
-    line = parse(setup_notes(ENV, "s1", shown)).text
+    line = parse(setup_notes(ENV, "s1", panel_html)).text
     assert "1 item not supported by Gemini" in line
     assert not parse(setup_notes(ENV, "s1", request("{}"))).text.strip()

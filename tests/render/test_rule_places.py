@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from playground.core.tools import Tool
-from playground.web.rules_view import MOST_PLACES, places, strange
+from playground.web.rules_view import MOST_PLACES, places, unknown_pointer_note
 
 TEXT = {"type": "string"}
 PLACE = {"type": "object", "properties": {"city": TEXT, "a/b": TEXT}}
@@ -48,11 +48,11 @@ def test_the_places_to_choose_from() -> None:
     ],
 )
 def test_a_place_that_there_is_not_is_told(pointer: str, message: str) -> None:
-    assert strange(Tool("weather", parameters=SCHEMA), pointer) == message
+    assert unknown_pointer_note(Tool("weather", parameters=SCHEMA), pointer) == message
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"$ref": "#/a", "properties": {}}])
 def test_an_open_schema_is_believed(schema: dict[str, Any]) -> None:
-    assert strange(Tool("weather", parameters=schema), "/x") == ""
+    assert unknown_pointer_note(Tool("weather", parameters=schema), "/x") == ""
     bare = Tool("now", parameters={"type": "object", "properties": {}})
-    assert strange(bare, "/x") == "now has no /x; it has nothing."
+    assert unknown_pointer_note(bare, "/x") == "now has no /x; it has nothing."

@@ -90,8 +90,8 @@ def test_what_belongs_to_another_action_is_left_out() -> None:
     }
     for action in ACTIONS:
         data = form_data(RuleForm(**{**vars(form), "does": action}))
-        given = {k: v for k, v in data.items() if k in ("text", "is_error", "fault")}
-        assert given == expected.get(action, {}), action
+        answer_fields = {k: v for k, v in data.items() if k in ("text", "is_error", "fault")}
+        assert answer_fields == expected.get(action, {}), action
     assert set(WORDS) == set(ACTIONS)
 
 

@@ -23,10 +23,10 @@ from playground.core.events import (
 )
 from playground.core.reducer import MOST_OUTPUT
 from playground.core.tools import text_result
-from playground.render.blocks import touched
+from playground.render.blocks import changed_blocks
 from playground.render.call_status import seconds
 from tests.factories import DIGEST, turn_with_calls
-from tests.render.page import Live, Page, at
+from tests.render.page import Live, Page, page_after
 
 LINE = "a line that was printed, \u202e and <b>one</b> more\n"
 PIECE = LINE * 60
@@ -55,8 +55,8 @@ def test_result_that_breaks_the_output_schema_is_said_on_its_card() -> None:
     message = "The result does not satisfy the tool's output schema. /n is missing."
     log.add(CallEnded("1.1", replace(text_result("{}"), mismatch=message)))
     events = log.events
-    assert unescape(str(at(events, len(events)))).count(message) == 1
-    assert message not in unescape(str(at(events, len(events) - 1)))
+    assert unescape(str(page_after(events, len(events)))).count(message) == 1
+    assert message not in unescape(str(page_after(events, len(events) - 1)))
 
 
 STORY = story()
@@ -72,7 +72,7 @@ def test_a_page_and_its_frames_equal_a_fresh_page(places: set[int]) -> None:
     page = Page(live.view)
     for place in rest:
         page.apply(live.step(place))
-        assert str(page) == str(at(STORY, place))
+        assert str(page) == str(page_after(STORY, place))
 
 
 def test_what_is_printed_travels_once_and_the_card_not_at_all() -> None:
@@ -92,7 +92,7 @@ def test_what_is_printed_travels_once_and_the_card_not_at_all() -> None:
 
 
 def test_the_end_of_what_was_printed_stays_and_says_what_came_before() -> None:
-    page = at(STORY, len(STORY)).tree
+    page = page_after(STORY, len(STORY)).tree
     details = page.find("printed-1-1")
     assert details is not None
     stored_text = details.text
@@ -115,7 +115,7 @@ def test_the_end_of_what_was_printed_stays_and_says_what_came_before() -> None:
 def test_a_bad_end_is_said(how: str, result: object, words: list[str]) -> None:
     ended: Event = TaskEnded("call-1-1", how, result)  # type: ignore[arg-type]
     events = [*STORY[:-1], Logged(STORY[-1].seq, STORY[-1].at_ms, ended)]
-    card = at(events, len(events)).tree.find("call-1-1")
+    card = page_after(events, len(events)).tree.find("call-1-1")
     assert card is not None
     assert all(word in card.text for word in [how, *words])
     assert ('class="later failed"' in str(card)) != how.startswith("stopped")
@@ -126,7 +126,7 @@ def test_of_a_call_that_is_over_by_now_the_card_is_a_whole() -> None:
     live.go(len(STORY))
     for logged in STORY[FIRST:]:
         if isinstance(logged.event, CallProgressed | CallExtended):
-            (touch,) = touched(logged, live.session)
+            (touch,) = changed_blocks(logged, live.session)
             assert (touch.id, touch.how) == (
                 "call-" + logged.event.call_id.replace(".", "-"),
                 "changed",

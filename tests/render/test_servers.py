@@ -10,7 +10,7 @@ from playground.core.servers import Server
 from playground.core.tools import Tool
 from playground.engine.servers import OfferedTool
 from playground.executors.mcp.connection import ListedTool
-from playground.web.servers import difference, hidden, server_form
+from playground.web.servers import difference, hidden_characters, server_form
 
 
 def test_the_editor_shows_a_server_as_it_is_kept() -> None:
@@ -32,7 +32,7 @@ def test_the_editor_shows_a_server_as_it_is_kept() -> None:
     ],
 )
 def test_hidden_characters_are_counted_wherever_they_are(server: Server, count: int) -> None:
-    assert hidden(server) == count
+    assert hidden_characters(server) == count
 
 
 def test_a_difference_is_of_what_a_model_is_told() -> None:

@@ -11,8 +11,8 @@ from playground.core.tools import Tool, ToolChoice
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from playground.web.session.view import (
+    SessionPageContext,
     SetupForm,
-    Surroundings,
     refused_fields,
     setup_form,
     setup_fragment,
@@ -47,7 +47,7 @@ SETTINGS = {
 }
 
 
-def sent(node: Node, form: SetupForm) -> Iterator[tuple[str, str]]:
+def form_fields(node: Node, form: SetupForm) -> Iterator[tuple[str, str]]:
     """What a browser would send of this form, untouched."""
     for field in node.walk():
         name, kind = field.attributes.get("name", ""), field.attributes.get("type", "")
@@ -72,10 +72,10 @@ def test_an_untouched_form_says_what_it_showed(name: str) -> None:
     log.add(SessionStarted(settings))
     session = fold("s1", log.events)
     view = View(session, "", WireRows(), NOW_MS)
-    around = Surroundings([PROFILE], {"mine": True}, [A, B])
+    around = SessionPageContext([PROFILE], {"mine": True}, [A, B])
     drawn = parse(setup_fragment(ENV, view, around)).find("setup")
     assert drawn is not None
-    pairs = list(sent(drawn, form))
+    pairs = list(form_fields(drawn, form))
     texts = {key: value for key, value in pairs if key in form.texts}
     assert texts == {key: value for key, value in form.texts.items() if key in texts}
     assert form.texts.keys() - texts.keys() <= {"tool_choice_name"}

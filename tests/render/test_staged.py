@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from playground.core.events import CallDecided, CallEnded, CallStarted, Problem
-from playground.core.faults import FAULTS, Scene, staged
+from playground.core.faults import FAULTS, Scene, stage_result
 from playground.core.tools import Content, ToolResult, text_result
 from playground.render.blocks import block
 from playground.render.card import fault_choices, staged_fault
@@ -44,16 +44,18 @@ def html(log: Log, call: str = "call-1-1", **changes: Any) -> Node:
 
 
 def waiting(name: str = "get_weather", arguments: Any = None, *problems: Problem) -> Log:
-    given = {"city": "Paris"} if arguments is None else arguments
-    return turn_with_calls((name, given), checked=False).check("1.1", *problems)
+    call_arguments = {"city": "Paris"} if arguments is None else arguments
+    return turn_with_calls((name, call_arguments), checked=False).check("1.1", *problems)
 
 
-def ended(name: str, real: ToolResult | None = REAL, result: ToolResult | None = None) -> Log:
+def log_with_end(
+    name: str, real: ToolResult | None = REAL, result: ToolResult | None = None
+) -> Log:
     row = next(fault for fault in FAULTS if fault.name == name)
     log = waiting().add(CallDecided("1.1", row.decision, digest=DIGEST, fault=name))
     if row.runs:
         log.add(CallStarted("1.1", 1))
-    built = result or staged(name, Scene("get_weather"), real if row.runs else None)
+    built = result or stage_result(name, Scene("get_weather"), real if row.runs else None)
     return log.add(CallEnded("1.1", built, real if row.runs else None))
 
 
@@ -90,7 +92,7 @@ def test_what_the_menu_offers(log: Log, wanted: list[str]) -> None:
 
 
 def test_a_card_without_decisions_has_no_menu() -> None:
-    for log in (ended("error"), turn_with_calls(("get_weather", {}), checked=False)):
+    for log in (log_with_end("error"), turn_with_calls(("get_weather", {}), checked=False)):
         assert "Stage a fault" not in html(log).text
     assert "Stage a fault" not in html(waiting(), own=False).text
 
@@ -112,7 +114,7 @@ def test_running_what_does_not_fit_is_a_choice_of_its_own() -> None:
 
 @pytest.mark.parametrize("row", FAULTS, ids=lambda item: item.name)
 def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
-    log = ended(row.name)
+    log = log_with_end(row.name)
     page = html(log)
     assert f"staged: {row.title}" in page.text
     assert SAID[row.name] in page.text
@@ -130,19 +132,24 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     ("log", "title", "message", "real"),
     [
         (
-            ended("slow", REAL, text_result("Cancelled.", is_error=True)),
+            log_with_end("slow", REAL, text_result("Cancelled.", is_error=True)),
             "",
             "before a slow answer was staged",
             True,
         ),
-        (ended("cut_json", None, text_result("It broke.", is_error=True)), "", "nothing", False),
         (
-            ended("wrong_type", ToolResult(), ToolResult(staged=True)),
+            log_with_end("cut_json", None, text_result("It broke.", is_error=True)),
+            "",
+            "nothing",
+            False,
+        ),
+        (
+            log_with_end("wrong_type", ToolResult(), ToolResult(staged=True)),
             "a wrong type",
             "did not change",
             False,
         ),
-        (ended("cut_json", ToolResult((IMAGE,))), "truncated JSON", "the beginning", True),
+        (log_with_end("cut_json", ToolResult((IMAGE,))), "truncated JSON", "the beginning", True),
     ],
     ids=["cancelled", "broke", "the same", "an image"],
 )
@@ -160,7 +167,7 @@ def test_a_stale_result_tells_of_which_turn_it_is() -> None:
     log = waiting().run("1.1", "older").request()
     log.call(0, "get_weather", {"city": "Oslo"}).end().check("2.0")
     assert blocked_of(log, "2.0") == []
-    result = staged("stale", Scene("get_weather", old=text_result("older")))
+    result = stage_result("stale", Scene("get_weather", old=text_result("older")))
     log.add(CallDecided("2.0", "answer", digest=DIGEST, fault="stale"), CallEnded("2.0", result))
     assert "returned in turn 1." in html(log, "call-2-0").text
 

@@ -23,18 +23,21 @@ def test_dead_time_is_squeezed_and_the_rest_is_not() -> None:
     assert IDLE_MS + PERSON_MS < on.duration < IDLE_MS + PERSON_MS + 1000
     turn = session.turns[0]
     assert turn.closed_ms is not None
-    assert on.at(turn.closed_ms) - on.at(turn.sent_ms) == turn.closed_ms - turn.sent_ms
+    assert (
+        on.to_replay_ms(turn.closed_ms) - on.to_replay_ms(turn.sent_ms)
+        == turn.closed_ms - turn.sent_ms
+    )
     call = session.call("1.1")
     assert call.checked_ms is not None
     assert call.decided_ms is not None
-    assert on.at(call.decided_ms) - on.at(call.checked_ms) == PERSON_MS
+    assert on.to_replay_ms(call.decided_ms) - on.to_replay_ms(call.checked_ms) == PERSON_MS
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_the_clock_runs_forwards(name: str) -> None:
     log = Log(list(STORIES[name]))
     on = clock(log.session())
-    times = [on.at(logged.at_ms) for logged in log.events]
+    times = [on.to_replay_ms(logged.at_ms) for logged in log.events]
     assert times == sorted(times)
     assert all(0 <= time <= on.duration for time in times)
 
@@ -44,18 +47,18 @@ def test_every_kind_of_segment() -> None:
     log.prompt().request().part(0, "thinking", "hm").call(1, "get_weather", {}).end().check("4.1")
     session = log.session()
     on = clock(session)
-    matches = segments(session, on)
-    assert {s.kind for s in matches} == {
+    session_segments = segments(session, on)
+    assert {s.kind for s in session_segments} == {
         *("waiting", "thinking", "text", "arguments", "tool", "person"),
     }
-    assert all(0 <= s.start_ms <= s.end_ms <= on.duration for s in matches)
-    assert [s.start_ms for s in matches] == sorted(s.start_ms for s in matches)
-    assert ("tool", "call-1-1") in {(s.kind, s.block) for s in matches}
+    assert all(0 <= s.start_ms <= s.end_ms <= on.duration for s in session_segments)
+    assert [s.start_ms for s in session_segments] == sorted(s.start_ms for s in session_segments)
+    assert ("tool", "call-1-1") in {(s.kind, s.block) for s in session_segments}
 
 
 def test_an_empty_session_has_no_time() -> None:
     assert clock(Log().start().session()) == Clock()
-    assert Clock().duration == Clock().at(START_MS) == 0
+    assert Clock().duration == Clock().to_replay_ms(START_MS) == 0
 
 
 def test_what_is_open_lasts_until_now() -> None:

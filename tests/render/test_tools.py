@@ -14,15 +14,15 @@ from playground.web.session.wire_view import SHORT_NAMES
 from playground.web.tools.editor import (
     MOST_FIRST,
     Editor,
-    Judged,
     OfferedFix,
+    ToolCheck,
     ToolForm,
 )
 from playground.web.tools.view import (
     MOST_VERSIONS,
     history,
-    listed,
     tool_lint,
+    tools_by_group,
 )
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.markup import joined_tags
@@ -40,7 +40,7 @@ def test_groups_are_headings_with_the_persons_own_first() -> None:
         LibraryEntry(ASK_ME),
         LibraryEntry(MCP, enabled=False),
     ]
-    groups = listed(entries, {"add_event": 2, "m": 1}, {"add": "runs"})
+    groups = tools_by_group(entries, {"add_event": 2, "m": 1}, {"add": "runs"})
     assert [title for title, _ in groups] == [
         "yours", "calendar", "mcp · github", "workspace", "examples"
     ]  # fmt: skip
@@ -75,14 +75,18 @@ def test_the_history_tells_each_change_and_is_bounded() -> None:
     assert len(history(many)) == MOST_VERSIONS
 
 
-def found(severity: str, count: int, **more: str) -> list[Finding]:
+def make_findings(severity: str, count: int, **more: str) -> list[Finding]:
     return [Finding(severity, f"{severity} {n}", "/name", **more) for n in range(count)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_is_refused_is_read_first_and_the_rest_is_folded(strict: bool) -> None:
-    findings = found("refused", 2) + found("strict", 3, fix="strict") + found("ignored", 4)
-    first, folds = Judged(findings + found("weak", 9)).layout(strict)
+    findings = (
+        make_findings("refused", 2)
+        + make_findings("strict", 3, fix="strict")
+        + make_findings("ignored", 4)
+    )
+    first, folds = ToolCheck(findings + make_findings("weak", 9)).layout(strict)
     assert len(first) == MOST_FIRST
     assert [finding.severity for finding in first[:3]] == [
         "refused",
@@ -93,7 +97,7 @@ def test_what_is_refused_is_read_first_and_the_rest_is_folded(strict: bool) -> N
     assert rows == ([("", 8), ("", 4)] if strict else [("", 5), ("strict", 3), ("", 4)])
     everything = first + [finding for _, _, folded in folds for finding in folded]
     assert sorted(finding.message for finding in everything) == sorted(
-        finding.message for finding in findings + found("weak", 9)
+        finding.message for finding in findings + make_findings("weak", 9)
     )
 
 
@@ -115,10 +119,12 @@ def test_a_fix_is_shown_with_what_it_loses() -> None:
 
 def test_a_finding_names_all_the_protocols_it_is_about() -> None:
     finding = Finding("refused", "OpenAI minds.", "/name", "openai_chat, openai_responses")
-    html = tool_lint(ENV, Editor(ToolForm(), judged=Judged([finding])))
+    html = tool_lint(ENV, Editor(ToolForm(), check=ToolCheck([finding])))
     assert f"{SHORT_NAMES['openai_chat']}, {SHORT_NAMES['openai_responses']}" in html
 
 
 def test_backticks_are_code_and_nothing_else_is_markup() -> None:
-    html = tool_lint(ENV, Editor(ToolForm(), judged=Judged([Finding("weak", "`<b>` is <i>", "")])))
+    html = tool_lint(
+        ENV, Editor(ToolForm(), check=ToolCheck([Finding("weak", "`<b>` is <i>", "")]))
+    )
     assert "<code>&lt;b&gt;</code> is &lt;i&gt;" in html

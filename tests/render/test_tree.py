@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from playground.render.view import SessionRow, by_age, nest_forks
+from playground.render.view import SessionRow, nest_forks, rows_by_age
 from playground.web.forks import family_tree
 
 
@@ -70,7 +70,7 @@ def test_what_an_agent_did_on_the_side_stands_in_the_part_of_its_session() -> No
         SessionRow("lost", "a title", "idle", now - 20 * day, above="deleted"),
         SessionRow("ahead", "of a clock that went back", "idle", now + day),
     ]
-    assert [(label, [row.id for row in part]) for label, part in by_age(rows, now)] == [
+    assert [(label, [row.id for row in part]) for label, part in rows_by_age(rows, now)] == [
         ("Last 24 hours", ["side", "top", "ahead"]),
         ("Last 7 days", ["alone"]),
         ("Older", ["lost"]),

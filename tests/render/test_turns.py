@@ -55,9 +55,9 @@ COUNTED = ResponseEnded(
 )
 
 
-def drawn(log: Log, number: int, name: str = "turnfoot", rest: str = "", **view: Any) -> Node:
-    given = View(log.session(), "", WireRows(), log.now_ms, **view)
-    (root,) = roots(block(ENV, given, f"{name}-{number}{rest}"))
+def turn_block(log: Log, number: int, name: str = "turnfoot", rest: str = "", **view: Any) -> Node:
+    drawn_view = View(log.session(), "", WireRows(), log.now_ms, **view)
+    (root,) = roots(block(ENV, drawn_view, f"{name}-{number}{rest}"))
     return root
 
 
@@ -65,7 +65,7 @@ def words(node: Node) -> str:
     return " ".join(node.text.split())
 
 
-def given(node: Node, attribute: str) -> list[str]:
+def attribute_values(node: Node, attribute: str) -> list[str]:
     return [node.attributes[attribute] for node in node.walk() if attribute in node.attributes]
 
 
@@ -73,38 +73,38 @@ def buttons(node: Node) -> list[str]:
     return [words(node) for node in node.walk() if node.name == "button" and node.text.strip()]
 
 
-def refused() -> Log:
+def refused_log() -> Log:
     return Log().start().prompt().request().add(REFUSED)
 
 
 def counting() -> Log:
-    log = refused()
+    log = refused_log()
     return log.add(RetryScheduled(1, 1, 1.25, log.now_ms + 1250, "429"))
 
 
 def test_a_retry_that_is_waited_for_is_counted_down_and_can_be_cancelled() -> None:
     log = counting()
-    foot = drawn(log, 1)
+    foot = turn_block(log, 1)
     assert "Trying again in 1.2 s (1 of 2): 429" in words(foot)
-    assert given(foot, "data-until") == [str(log.now_ms - 10 + 1250)]
+    assert attribute_values(foot, "data-until") == [str(log.now_ms - 10 + 1250)]
     assert buttons(foot) == ["Retry now", "Cancel"]
     assert state_words(log.session()) == "waiting to retry"
 
 
 def test_in_a_replay_the_countdown_stands_still() -> None:
-    foot = drawn(counting(), 1, replay=True)
+    foot = turn_block(counting(), 1, replay=True)
     assert "Trying again in 1.2 s (1 of 2): 429" in words(foot)
-    assert given(foot, "data-until") == []
+    assert attribute_values(foot, "data-until") == []
     assert buttons(foot) == []
 
 
 @pytest.mark.parametrize("event", [RunStopped(), TurnDropped(1, automatic=True)])
 def test_the_countdown_goes_with_its_end(event: Any) -> None:
-    assert "Trying again" not in words(drawn(counting().add(event), 1))
+    assert "Trying again" not in words(turn_block(counting().add(event), 1))
 
 
 def test_a_failure_shows_the_providers_words_then_its_limits() -> None:
-    foot = drawn(refused(), 1)
+    foot = turn_block(refused_log(), 1)
     message = words(foot)
     assert -1 < message.index("slow") < message.index("x-ratelimit-remaining-tokens")
     assert "req_9" in message
@@ -134,22 +134,22 @@ def test_the_waits_run_in_the_page(
         ),
         *events,
     )
-    foot = drawn(log, 1)
+    foot = turn_block(log, 1)
     assert words(foot) == message
-    assert given(foot, attribute)
-    assert given(foot, "data-bound") == [bound]
+    assert attribute_values(foot, attribute)
+    assert attribute_values(foot, "data-bound") == [bound]
     # A head alone is no first byte: until a part is there, the time for that one counts on.
     waits_on = len(events) == 1
-    assert given(foot, "data-first") == (["60"] if waits_on else [])
-    assert given(drawn(log, 1, replay=True), "data-bound") == []
-    assert given(drawn(log, 1, live=False), "data-bound") == []
+    assert attribute_values(foot, "data-first") == (["60"] if waits_on else [])
+    assert attribute_values(turn_block(log, 1, replay=True), "data-bound") == []
+    assert attribute_values(turn_block(log, 1, live=False), "data-bound") == []
 
 
 def test_notes_on_translation_that_were_made_before_are_folded() -> None:
     again, new = Warned("translation", "No tool_choice."), Warned("translation", "No images.")
     log = Log().start().prompt().request().add(again, Warned("odd", "Odd.")).part(0, "text", "a")
     log.end("stop").prompt().request().add(again, new, Warned("odd", "Odd."))
-    first, second = drawn(log, 1), drawn(log, 2)
+    first, second = turn_block(log, 1), turn_block(log, 2)
     of_notes = [
         [node for node in turn.walk() if node.name == "details"] for turn in (first, second)
     ]
@@ -169,7 +169,7 @@ def test_other_choices_and_likely_tokens_are_there_to_be_opened() -> None:
     log.add(PartEnded(0, "Hi", meta={"logprobs": [entry] * 600}))
     log.add(Warned("other_choices", "1 more.", {"choices": [{"text": "Oh"}]}))
     log.add(ResponseEnded("stop", meta={"logprobs": [entry]}))
-    foot, part = drawn(log, 1), drawn(log, 1, "part", "-0")
+    foot, part = turn_block(log, 1), turn_block(log, 1, "part", "-0")
     assert "Oh" in foot.text
     assert "100.0" in foot.text
     assert "The first 500 of 600 tokens." in words(part)
@@ -177,13 +177,13 @@ def test_other_choices_and_likely_tokens_are_there_to_be_opened() -> None:
 
 
 def head(end: ResponseEnded, *, real: bool = True, priced: bool = True) -> Node:
-    ENV.globals["priced"], before = priced, ENV.globals["priced"]
+    ENV.globals["has_prices"], before = priced, ENV.globals["has_prices"]
     try:
         log = Log().start(REAL if real else None).prompt().request()
         log.part(0, "text", "Hi")
-        return drawn(log.add(end), 1, "turnhead")
+        return turn_block(log.add(end), 1, "turnhead")
     finally:
-        ENV.globals["priced"] = before
+        ENV.globals["has_prices"] = before
 
 
 def test_the_head_and_the_wire_say_one_speed() -> None:
@@ -207,7 +207,7 @@ def test_a_head_tells_times_tokens_and_speed() -> None:
         *("sim-1", "real", "first after 20 ms", "50 ms", "1 412 → 96 tokens"),
         *("3 200/s", "cost unknown"),
     ]
-    titles = " ".join(given(node, "title"))
+    titles = " ".join(attribute_values(node, "title"))
     assert "1\u2009000 read from its cache; 20 written to its cache; 40 thought" in titles
 
 
@@ -234,11 +234,11 @@ def test_a_cost_is_said_or_said_to_be_unknown(
 
 def test_a_head_counts_the_retries_before_it() -> None:
     log = counting().add(TurnDropped(1, automatic=True)).request()
-    assert words(drawn(log, 2, "turnhead")).endswith("1 retry")
-    assert "retr" not in words(drawn(log, 1, "turnhead"))
+    assert words(turn_block(log, 2, "turnhead")).endswith("1 retry")
+    assert "retr" not in words(turn_block(log, 1, "turnhead"))
 
 
 def test_a_failure_names_whose_it_is() -> None:
-    assert words(drawn(refused(), 1)).startswith("HTTP 429 · simulator Too many.")
+    assert words(turn_block(refused_log(), 1)).startswith("HTTP 429 · simulator Too many.")
     stopped = Log().start().prompt().request().add(ResponseFailed("stopped", "Stopped by you."))
-    assert words(drawn(stopped, 1)).startswith("Stopped Stopped by you.")
+    assert words(turn_block(stopped, 1)).startswith("Stopped Stopped by you.")

@@ -5,21 +5,28 @@ from dataclasses import replace
 import pytest
 
 from playground.core.rules import Rule
-from playground.web.tools.view import Held, When, called, drawn_when, place_for, when_called
+from playground.web.tools.view import (
+    BindingState,
+    WhenCalled,
+    called_words,
+    place_for,
+    when_called,
+    when_partial,
+)
 from tests.factories import ASK_ME, WEATHER
 from tests.markup import joined_tags
 from tests.render.logs import NASTY
 from tests.render.page import ENV
 
 RUN = Rule("get_weather", "run", id="r1", bound={"get_weather": "x"})
-SAME: Held = {"get_weather": "same"}
-CHANGED: Held = {"get_weather": "changed"}
+SAME: BindingState = {"get_weather": "same"}
+CHANGED: BindingState = {"get_weather": "changed"}
 EVERY = Rule("*", "run", bound={})
 NEVER = Rule("*", "deny", words="never")
 
 
 @pytest.mark.parametrize(
-    ("rules", "held", "word"),
+    ("rules", "held_rules", "word"),
     [
         ((), (), "asks"),
         ((RUN,), (SAME,), "runs"),
@@ -38,18 +45,20 @@ NEVER = Rule("*", "deny", words="never")
         ((Rule("get_weather", "stop"),), (None,), "stops the run"),
     ],
 )
-def test_what_the_list_says(rules: tuple[Rule, ...], held: tuple[Held, ...], word: str) -> None:
-    assert called(WEATHER, rules, held) == word
+def test_what_the_list_says(
+    rules: tuple[Rule, ...], held_rules: tuple[BindingState, ...], word: str
+) -> None:
+    assert called_words(WEATHER, rules, held_rules) == word
 
 
 def test_a_tool_answered_by_a_person_asks_whatever_runs() -> None:
-    assert called(ASK_ME, (EVERY,), ({"ask_me": "same"},)) == "asks"
+    assert called_words(ASK_ME, (EVERY,), ({"ask_me": "same"},)) == "asks"
     when = when_called(ASK_ME, (), ())
     assert (when.action, when.choices) == ("ask", ("ask", "answer", "deny"))
 
 
 @pytest.mark.parametrize(
-    ("rules", "held", "action", "stale", "before"),
+    ("rules", "held_rules", "action", "stale", "before"),
     [
         ((), (), "ask", False, ""),
         ((RUN,), (SAME,), "run", False, ""),
@@ -63,9 +72,13 @@ def test_a_tool_answered_by_a_person_asks_whatever_runs() -> None:
     ],
 )  # fmt: skip
 def test_what_the_editor_shows(
-    rules: tuple[Rule, ...], held: tuple[Held, ...], action: str, stale: bool, before: str
+    rules: tuple[Rule, ...],
+    held_rules: tuple[BindingState, ...],
+    action: str,
+    stale: bool,
+    before: str,
 ) -> None:
-    when = when_called(WEATHER, rules, held)
+    when = when_called(WEATHER, rules, held_rules)
     assert (when.action, when.stale, when.before) == (action, stale, before)
 
 
@@ -87,7 +100,7 @@ def test_a_new_rule_comes_first_but_not_before_what_keeps_back(
 
 
 def test_its_field_in_the_editor() -> None:
-    html = drawn_when(ENV, When("x", "deny", NASTY, before=NASTY))
+    html = when_partial(ENV, WhenCalled("x", "deny", NASTY, before=NASTY))
     assert "<script" not in html
     assert 'value="deny" id="when-deny" checked data-now="deny"' in joined_tags(html)
-    assert "has changed since its rule" in drawn_when(ENV, When("x", "run", stale=True))
+    assert "has changed since its rule" in when_partial(ENV, WhenCalled("x", "run", stale=True))

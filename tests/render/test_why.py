@@ -22,7 +22,7 @@ from playground.core.events import (
 from playground.core.settings import Limits
 from playground.core.tools import text_result
 from playground.render.blocks import block
-from playground.render.call_status import behind, checked, waits_for, why
+from playground.render.call_status import calls_behind, check_sentence, status_facts, wait_reason
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, settings, turn_with_calls
@@ -47,13 +47,13 @@ def started(*numbers: int) -> list[Event]:
     return [event for n in numbers for event in (decided(n), CallStarted(f"1.{n}", 1))]
 
 
-def ended(number: int, text: str = "x") -> CallEnded:
+def call_end(number: int, text: str = "x") -> CallEnded:
     return CallEnded(f"1.{number}", text_result(text))
 
 
 def waits(log: Log, number: int) -> str:
     session = log.session()
-    return waits_for(session, session.turns[0], session.call(f"1.{number}"))
+    return wait_reason(session, session.turns[0], session.call(f"1.{number}"))
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def waits(log: Log, number: int) -> str:
         (three().add(decided(2)), 2, f"Waits for {ONE}, which needs approval."),
         (three().add(decided(2)), 3, f"If you run it, it waits for {ONE}, which needs approval."),
         (three().add(*started(1), decided(2)), 2, f"Waits for {ONE}, which runs."),
-        (three().add(*started(1), ended(1), decided(3)), 3,
+        (three().add(*started(1), call_end(1), decided(3)), 3,
          "Waits for get_weather (2 of 3), which needs approval."),
-        (three().add(*started(1), ended(1), decided(2), decided(3)), 3,
+        (three().add(*started(1), call_end(1), decided(2), decided(3)), 3,
          "Waits for get_weather (2 of 3), which is waiting."),
         (three().add(*started(1), CallInterrupted("1.1"), decided(2)), 2,
          f"Waits for {ONE}, which was running when the server stopped and needs a decision."),
@@ -87,7 +87,7 @@ def waits(log: Log, number: int) -> str:
         (three().add(RunStopped()), 2, ""),
         (three().add(decided(2, decision="deny")), 2, ""),
         (three().add(*started(1)), 1, ""),
-        (three().add(*started(1), ended(1)), 1, ""),
+        (three().add(*started(1), call_end(1)), 1, ""),
     ],
 )  # fmt: skip
 def test_what_a_call_waits_for(log: Log, number: int, message: str) -> None:
@@ -96,9 +96,9 @@ def test_what_a_call_waits_for(log: Log, number: int, message: str) -> None:
 
 def test_a_call_of_an_earlier_answer_waits_for_nothing() -> None:
     log = turn_with_calls(("get_weather", {}))
-    log.add(*started(1), ended(1)).request().call(0, "get_weather", {}).end().check("2.0")
+    log.add(*started(1), call_end(1)).request().call(0, "get_weather", {}).end().check("2.0")
     session = log.session()
-    assert waits_for(session, session.turns[0], session.call("1.1")) == ""
+    assert wait_reason(session, session.turns[0], session.call("1.1")) == ""
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_call_of_an_earlier_answer_waits_for_nothing() -> None:
         (three("123"), 1, True, ["1.2", "1.3"]),
         (three("12"), 1, False, ["1.3"]),
         (three("23"), 1, False, ["1.2", "1.3"]),
-        (three().add(*started(1), ended(1)), 2, False, ["1.3"]),
+        (three().add(*started(1), call_end(1)), 2, False, ["1.3"]),
     ],
 )  # fmt: skip
 def test_what_is_drawn_again_behind_a_call(
@@ -118,12 +118,17 @@ def test_what_is_drawn_again_behind_a_call(
 ) -> None:
     session = log.session()
     call = session.call(f"1.{number}")
-    assert [call.id for call in behind(session.turns[0].calls, call, checked=checked)] == names
+    assert [
+        call.id for call in calls_behind(session.turns[0].calls, call, checked=checked)
+    ] == names
 
 
 def facts(log: Log, number: int = 1) -> dict[str, str]:
     session = log.session()
-    return {fact.label: fact.text for fact in why(session.turns[0], session.call(f"1.{number}"))}
+    return {
+        fact.label: fact.text
+        for fact in status_facts(session.turns[0], session.call(f"1.{number}"))
+    }
 
 
 @pytest.mark.parametrize(
@@ -166,13 +171,13 @@ def test_what_was_staged_is_told() -> None:
 )  # fmt: skip
 def test_what_the_check_said(problems: tuple[Problem, ...], message: str) -> None:
     log = turn_with_calls(("get_weather", {}), checked=False).check("1.1", *problems)
-    assert checked(log.session().call("1.1")) == message
+    assert check_sentence(log.session().call("1.1")) == message
 
 
 def test_how_long_it_waited_and_for_what() -> None:
     log = three().add(decided(2), *started(1))
     log.now_ms += 3_000
-    log.add(ended(1), CallStarted("1.2", 1))
+    log.add(call_end(1), CallStarted("1.2", 1))
     assert facts(log, 2)["waited"] == "3.04 s for get_weather (1 of 3) to finish."
     safe = three("123").add(*started(1), decided(2))
     safe.now_ms += 400
@@ -185,7 +190,7 @@ def test_a_second_attempt_says_so() -> None:
     assert facts(log)["started"].startswith(
         "Attempt 2: an earlier attempt was interrupted. It runs alone"
     )
-    done = facts(log.add(ended(1)))
+    done = facts(log.add(call_end(1)))
     assert "It ran alone" in done["started"]
     assert done["ended"] == "After 10 ms, with a result from the tool."
 
@@ -194,7 +199,7 @@ def test_after_a_crash_it_is_told_who_ran_it_and_that_no_rule_decides_now() -> N
     by_rule = decided(1, by="rule", rule="read-only tools")
     log = three().add(by_rule, CallStarted("1.1", 1), CallInterrupted("1.1"))
     session = log.session()
-    result = {fact.label: fact for fact in why(session.turns[0], session.call("1.1"))}
+    result = {fact.label: fact for fact in status_facts(session.turns[0], session.call("1.1"))}
     assert list(result) == ["before", "cut", "asks", "checked"]
     assert result["before"].text == "The rule “read-only tools” ran it."
     assert result["before"].at_ms == session.call("1.1").decided_ms is not None

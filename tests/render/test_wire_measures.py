@@ -12,7 +12,7 @@ from playground.core.events import (
     ResponseFailed,
     Usage,
 )
-from playground.render.wire_rows import Measures, limits_said, state
+from playground.render.wire_rows import Measures, rate_limit_words, state
 
 END = ResponseEnded("stop", usage=Usage(10, 30))
 
@@ -24,7 +24,7 @@ def measured(*rows: tuple[int, Event | int]) -> Measures:
     measures = Measures()
     for at_ms, item in rows:
         if isinstance(item, int):
-            measures.fed(at_ms, item, 1)
+            measures.feed(at_ms, item, 1)
         else:
             measures.log(item, at_ms)
     return measures
@@ -59,11 +59,11 @@ def test_what_means_nothing_is_not_said() -> None:
 
 def test_it_tells_whether_anything_is_new() -> None:
     measures = Measures()
-    assert [measures.fed(1, 1, 1), measures.fed(2, 1, 1)] == [True, False]
+    assert [measures.feed(1, 1, 1), measures.feed(2, 1, 1)] == [True, False]
     delta = PartDelta(0, "a")
     assert [measures.log(delta, 3), measures.log(delta, 4)] == [True, False]
     assert measures.log(END, 5)
-    assert measures.fed(6, 1, 1)  # what came with the end, or after it
+    assert measures.feed(6, 1, 1)  # what came with the end, or after it
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_what_kind_of_answer_it_was(
     ],
 )
 def test_limits(headers: dict[str, str], messages: list[str]) -> None:
-    assert limits_said(headers) == messages
+    assert rate_limit_words(headers) == messages

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from playground.render.wire_rows import WireRows
-from playground.web.session.wire_view import HITS, PAGE, look_for, raw, singles
+from playground.web.session.wire_view import HITS, PAGE, find_matches, frame_rows, raw_page
 from tests.factories import Log
 
 
@@ -17,17 +17,17 @@ from tests.factories import Log
 @given(st.text(alphabet="aé€😀\n*", max_size=30), st.booleans())
 def test_pages_put_together_are_the_bytes(text: str, as_hex: bool) -> None:
     data = (text * (2 * PAGE // (len(text.encode()) + 1) + 1)).encode()
-    at, whole = 0, b""
+    at, all_bytes = 0, b""
     while at < len(data):
-        page = raw(1, data, (0, len(data)), [], at=at, as_hex=as_hex)
+        page = raw_page(1, data, (0, len(data)), [], at=at, as_hex=as_hex)
         assert "\ufffd" not in page.copied
         assert "\\x" not in page.copied
-        whole += bytes.fromhex(page.copied) if as_hex else page.copied.encode()
-        shown = [piece for line in page.lines for piece in line.hex] or page.pieces
-        assert sum(piece.size for piece in shown) == page.to - page.at
+        all_bytes += bytes.fromhex(page.copied) if as_hex else page.copied.encode()
+        shown_pieces = [piece for line in page.lines for piece in line.hex] or page.pieces
+        assert sum(piece.size for piece in shown_pieces) == page.to - page.at
         assert page.to > at
         at = page.to
-    assert whole == data
+    assert all_bytes == data
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_pages_put_together_are_the_bytes(text: str, as_hex: bool) -> None:
 def test_marks(
     masked: list[tuple[int, int]], hit: tuple[int, int], kinds: list[tuple[str, str]]
 ) -> None:
-    page = raw(1, b"abcdefgh", (0, 8), masked, hit=hit)
+    page = raw_page(1, b"abcdefgh", (0, 8), masked, hit=hit)
     joined: list[tuple[str, str]] = []
     for piece in page.pieces:
         if joined and joined[-1][1] == piece.kind:
@@ -57,26 +57,26 @@ def test_marks(
 
 def test_a_page_begins_near_what_was_found() -> None:
     data = b"x" * 10 * PAGE
-    page = raw(1, data, (0, len(data)), [], hit=(5 * PAGE, 5 * PAGE + 4))
+    page = raw_page(1, data, (0, len(data)), [], hit=(5 * PAGE, 5 * PAGE + 4))
     assert page.at < 5 * PAGE < page.to
     assert page.to - page.at == PAGE
-    assert raw(1, b"\xffa\x00", (0, 3), []).copied == "\\xffa\x00"
-    assert raw(1, b"", (0, 0), []).copied == ""
+    assert raw_page(1, b"\xffa\x00", (0, 3), []).copied == "\\xffa\x00"
+    assert raw_page(1, b"", (0, 0), []).copied == ""
 
 
 def test_frames_with_their_times() -> None:
     pieces = [(1000, b"data: a\n\nda"), (1040, b"ta: b\n\n"), (1090, b"data: c\n\n")]
-    matches = singles(pieces, (0, 27), 900)
-    assert [(single.start, single.end, single.at_ms, single.data) for single in matches] == [
+    rows = frame_rows(pieces, (0, 27), 900)
+    assert [(single.start, single.end, single.at_ms, single.data) for single in rows] == [
         (0, 7, 100, "a"),
         (9, 16, 140, "b"),
         (18, 25, 190, "c"),
     ]
-    assert [single.data for single in singles(pieces, (9, 18), 900)] == ["b"]
+    assert [single.data for single in frame_rows(pieces, (9, 18), 900)] == ["b"]
 
 
 @pytest.mark.parametrize(
-    ("text", "body", "matches"),
+    ("text", "body", "expected"),
     [
         ("b", b"abc", [(1, 2)]),
         ("B", b"abcb", [(1, 2), (3, 4)]),
@@ -85,11 +85,11 @@ def test_frames_with_their_times() -> None:
         ("zz", b"abc", []),
     ],
 )
-def test_what_is_found(text: str, body: bytes, matches: list[tuple[int, int]]) -> None:
+def test_what_is_found(text: str, body: bytes, expected: list[tuple[int, int]]) -> None:
     rows = WireRows()
     for logged in Log().start().prompt().request().events:
         rows.log(logged)
-    hits = look_for(text, [(1, body)], rows)
-    assert [(hit.start, hit.end) for hit in hits] == matches
+    hits = find_matches(text, [(1, body)], rows)
+    assert [(hit.start, hit.end) for hit in hits] == expected
     many: Callable[[int], bytes] = lambda count: b"b " * count  # noqa: E731
-    assert len(look_for("b", [(1, many(HITS + 9))], rows)) == HITS
+    assert len(find_matches("b", [(1, many(HITS + 9))], rows)) == HITS

@@ -30,7 +30,7 @@ from playground.core.events import (
 )
 from playground.core.tools import text_result
 from playground.render import wire_rows
-from playground.render.wire_rows import Row, WireRows
+from playground.render.wire_rows import WireRow, WireRows
 from tests.factories import START_MS, Log
 
 LINES = b"".join(
@@ -98,12 +98,12 @@ def test_runs_of_one_label_are_one_row() -> None:
 
 @given(st.lists(st.integers(0, len(BODY)), max_size=20))
 def test_rows_do_not_depend_on_how_the_bytes_are_cut(cuts: list[int]) -> None:
-    whole, pieces = opened(), opened()
-    whole.feed(1, START_MS, BODY)
+    whole_rows, pieces = opened(), opened()
+    whole_rows.feed(1, START_MS, BODY)
     places = [0, *sorted(cuts), len(BODY)]
     for start, end in pairwise(places):
         pieces.feed(1, START_MS, BODY[start:end])
-    assert described(pieces) == described(whole)
+    assert described(pieces) == described(whole_rows)
 
 
 def test_a_row_knows_what_its_bytes_made() -> None:
@@ -120,12 +120,12 @@ def test_changes_since_a_version_cost_what_changed() -> None:
     rows = opened()
     rows.feed(1, START_MS, delta("a"))
     version = rows.version
-    assert rows.changed(version) == []
+    assert rows.changes_since(version) == []
     rows.feed(1, START_MS, delta("b"))
-    ((section, row, new),) = rows.changed(version)
+    ((section, row, new),) = rows.changes_since(version)
     assert (section.number, row and row.count, new) == (1, 2, False)
     rows.feed(1, START_MS, sse("message_stop"))
-    assert [new for _, _, new in rows.changed(version)] == [False, True]
+    assert [new for _, _, new in rows.changes_since(version)] == [False, True]
 
 
 def test_many_deltas_are_one_row() -> None:
@@ -133,7 +133,7 @@ def test_many_deltas_are_one_row() -> None:
     for _ in range(5_000):
         rows.feed(1, START_MS, delta("x"))
     assert len(rows.sections[0].rows) == 2
-    assert len(rows.changed(0)) == 3  # the head, the request, the run
+    assert len(rows.changes_since(0)) == 3  # the head, the request, the run
 
 
 def test_own_facts_stand_between_the_frames() -> None:
@@ -241,9 +241,9 @@ def test_lines_and_lists_of_json_are_rows_too(
 
 def test_a_sentence_that_ends_in_deltas_is_told_whole() -> None:
     message = "Gemini sends a call's arguments in one piece, not in deltas."
-    assert Row(1, "own", message, 0).short == message
-    assert not Row(1, "own", message, 0).minor
-    assert Row(1, "down", "content_block_delta text_delta", 0).short == "text_delta"
+    assert WireRow(1, "own", message, 0).short == message
+    assert not WireRow(1, "own", message, 0).minor
+    assert WireRow(1, "down", "content_block_delta text_delta", 0).short == "text_delta"
 
 
 def test_a_doubt_is_a_fact_of_our_own_beside_its_call() -> None:
@@ -265,7 +265,7 @@ def test_a_reader_who_is_far_behind_is_told_the_same(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(wire_rows, "RECENT", most)
         for start in range(0, len(BODY), 20):
             item.feed(1, START_MS + start, BODY[start : start + 20])
-            item.joined(Source(1, 0, 1), f"part-1-{start}")
+            item.join(Source(1, 0, 1), f"part-1-{start}")
     for version in range(all_.version + 2):
-        rows, expected = few.changed(version), all_.changed(version)
+        rows, expected = few.changes_since(version), all_.changes_since(version)
         assert [(row, new) for _, row, new in rows] == [(row, new) for _, row, new in expected]

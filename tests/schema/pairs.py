@@ -26,14 +26,14 @@ DRAFTS = {
 
 @dataclass(frozen=True)
 class Break:
-    """`new` at `place` makes the value invalid, certainly so `when`; `told` is the place of that
-    where it is another one. `new` GONE takes the key away."""
+    """`new` at `place` makes the value invalid, certainly so `when`; `expected_place` is where
+    that is reported, if elsewhere. `new` GONE takes the key away."""
 
     kind: str
     place: tuple[str | int, ...]
     when: When
     new: Any
-    told: tuple[str | int, ...] | None = None
+    expected_place: tuple[str | int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,15 @@ class _Draw:
         self.defs: dict[str, Any] = {}
 
     def any(self, depth: int) -> Node:
-        plain = [self.string, self.integer, self.number, self.enum, self.const, self.flag]
-        plain += [self.pattern, self.format, self.forbidden, self.several]
-        plain = [item for item in plain if self.draft > 4 or item not in (self.const, self.number)]
+        plain_draws = [self.string, self.integer, self.number, self.enum, self.const, self.flag]
+        plain_draws += [self.pattern, self.format, self.forbidden, self.several]
+        plain_draws = [
+            item for item in plain_draws if self.draft > 4 or item not in (self.const, self.number)
+        ]
         if depth and self.random.random() < 0.5:
             inner = self.random.choice([self.object, self.array, self.tuple, self.unique])
             return self.wrapped(inner(depth - 1))
-        return self.wrapped(self.random.choice(plain)())
+        return self.wrapped(self.random.choice(plain_draws)())
 
     def wrapped(self, node: Node) -> Node:
         """The same behind a `$ref`, an `allOf`, or beside null."""
@@ -105,17 +107,17 @@ class _Draw:
         text = "".join(self.random.choice('aé"\\\n/😀 ') for _ in range(self.random.randint(2, 6)))
         size = len(text)
         schema = {"type": "string", "minLength": size, "maxLength": size}
-        wrong = (_end("type", 7), _end("type", True), _open([]), _open({}))
+        bad_draws = (_end("type", 7), _end("type", True), _open([]), _open({}))
         return Node(
-            schema, text, (*wrong, _end("minLength", text[1:]), _end("maxLength", text + "b"))
+            schema, text, (*bad_draws, _end("minLength", text[1:]), _end("maxLength", text + "b"))
         )
 
     def integer(self) -> Node:
         value = self.random.randint(-1200, 1200)
         schema = {"type": "integer", "minimum": value, "maximum": value + 3}
-        wrong = (_end("type", str(value)), _end("type", value + 0.5), _open([value]))
+        bad_draws = (_end("type", str(value)), _end("type", value + 0.5), _open([value]))
         return Node(
-            schema, value, (*wrong, _end("minimum", value - 1), _end("maximum", value + 1234))
+            schema, value, (*bad_draws, _end("minimum", value - 1), _end("maximum", value + 1234))
         )
 
     def number(self) -> Node:
@@ -230,8 +232,8 @@ def _open(new: Any, when: When = "open") -> Break:
 
 def _inside(node: Node, step: str | int) -> Iterator[Break]:
     for item in node.breaks:
-        output = None if item.told is None else (step, *item.told)
-        yield replace(item, place=(step, *item.place), told=output)
+        output = None if item.expected_place is None else (step, *item.expected_place)
+        yield replace(item, place=(step, *item.place), expected_place=output)
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,7 @@ class Spelled:
 
     def certain(self, item: Break) -> tuple[int, int]:
         """How many characters must have come for `one` to be certain, and the token's start."""
-        place = item.place if item.told is None else item.told
+        place = item.place if item.expected_place is None else item.expected_place
         start, end = self.keys[place] if item.when == "key" else self.values[place]
         match item.when:
             case "open":

@@ -61,29 +61,35 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _takes_null(root: Mapping[str, Any], schema: Any, seen: dict[int, bool]) -> bool:
+def _takes_null(root: Mapping[str, Any], schema: Any, known_results: dict[int, bool]) -> bool:
     """Whether a schema takes null, as far as types, values and choices tell; one that leads back
     to itself may. Each is looked at once: `seen` is what is known of it."""
     if not isinstance(schema, Mapping):
         return schema is True
-    if id(schema) not in seen:
-        seen[id(schema)] = True
-        seen[id(schema)] = _null_fits(root, schema, seen)
-    return seen[id(schema)]
+    if id(schema) not in known_results:
+        known_results[id(schema)] = True
+        known_results[id(schema)] = _null_fits(root, schema, known_results)
+    return known_results[id(schema)]
 
 
-def _null_fits(root: Mapping[str, Any], schema: Mapping[str, Any], seen: dict[int, bool]) -> bool:
+def _null_fits(
+    root: Mapping[str, Any], schema: Mapping[str, Any], known_results: dict[int, bool]
+) -> bool:
     kinds = schema.get("type")
     if kinds is not None and "null" not in (kinds if isinstance(kinds, list) else [kinds]):
         return False
     if schema.get("const") is not None or None not in schema.get("enum", (None,)):
         return False
     ref = schema.get("$ref")
-    if isinstance(ref, str) and is_local(ref) and not _takes_null(root, resolve(root, ref), seen):
+    if (
+        isinstance(ref, str)
+        and is_local(ref)
+        and not _takes_null(root, resolve(root, ref), known_results)
+    ):
         return False
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema:
             several = branches_of(schema, keyword)
-            if not any(_takes_null(root, branch, seen) for branch in several):
+            if not any(_takes_null(root, branch, known_results) for branch in several):
                 return False
-    return all(_takes_null(root, branch, seen) for branch in branches_of(schema, "allOf"))
+    return all(_takes_null(root, branch, known_results) for branch in branches_of(schema, "allOf"))

@@ -159,7 +159,7 @@ def test_time_is_bounded(case: str) -> None:
 def test_a_tool_is_given_the_number_that_was_checked(word: str) -> None:
     number = exact_number(word)
     assert Decimal(repr(number) if isinstance(number, float) else number) == Decimal(word)
-    assert (type(runner.exact(word)), runner.exact(word)) == (type(number), number)
+    assert (type(runner.exact_number(word)), runner.exact_number(word)) == (type(number), number)
 
 
 @given(OBJECTS, st.sampled_from([None, 1]), st.booleans())

@@ -290,9 +290,9 @@ SOME_SCHEMAS = st.recursive(st.booleans() | _schemas(st.booleans()), _schemas, m
 def test_contradiction_when_it_is_reported_no_value_is_valid(
     schema: Any, values: list[Any]
 ) -> None:
-    whole = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
-    if fault(whole) is None and any(each.whole for each in contradictions(whole)):
-        checks = validator(whole)
+    object_schema = {"type": "object", "properties": {"x": schema}, "required": ["x"]}
+    if fault(object_schema) is None and any(each.whole for each in contradictions(object_schema)):
+        checks = validator(object_schema)
         assert not [value for value in values if checks.is_valid({"x": value})]
 
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from playground.core.tools import Same
+from playground.core.tools import IdentityKey
 from playground.schema import schema_checks
 from playground.schema.form import fields
 from playground.schema.incremental import IncrementalValidator
 from playground.schema.outline import outline
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from playground.schema.schema_checks import (
     MAX_PATTERNS_BYTES,
     MAX_STEPS,
     MAX_VALIDATOR_BYTES,
+    cached_validator,
     fault,
     pattern_bytes,
     steps,
-    usable,
 )
 from playground.schema.validate import schema_problems
 
@@ -124,11 +124,11 @@ TOO_LARGE: list[tuple[str, Json, str]] = [
 def test_patterns_too_large_for_a_schema_are_refused_with_their_place(
     schema: Json, place: str
 ) -> None:
-    wrong = fault(schema)
-    assert wrong is not None
-    assert place in wrong[1]
-    assert place in wrong[0]
-    assert any(word in wrong[0] for word in ("MiB when", "characters", "shorten it"))
+    problem = fault(schema)
+    assert problem is not None
+    assert place in problem[1]
+    assert place in problem[0]
+    assert any(word in problem[0] for word in ("MiB when", "characters", "shorten it"))
 
 
 def test_patterns_in_use_together_are_compiled() -> None:
@@ -139,9 +139,9 @@ def test_patterns_in_use_together_are_compiled() -> None:
 
 
 def test_a_pattern_that_is_none_is_still_called_one() -> None:
-    wrong = fault(of_patterns("[a{1,60000}"))
-    assert wrong is not None
-    assert "is not a valid regular expression" in wrong[0]
+    problem = fault(of_patterns("[a{1,60000}"))
+    assert problem is not None
+    assert "is not a valid regular expression" in problem[0]
 
 
 @pytest.mark.parametrize(("pattern", "states"), STATES)
@@ -173,14 +173,14 @@ def test_a_usual_match_that_fails_is_explained() -> None:
 
 
 def test_validators_are_kept_by_their_size_and_not_by_their_number() -> None:
-    small = [Same(of_patterns(f"^a{n}$")) for n in range(300)]
-    stored = [usable(same) for same in small]
-    assert all(usable(same) is first for same, first in zip(small, stored, strict=True))
-    large = [Same(of_patterns(rf"^\S(.{{0,{4900 + n}}}\S)?$")) for n in range(9)]
+    small = [IdentityKey(of_patterns(f"^a{n}$")) for n in range(300)]
+    stored = [cached_validator(same) for same in small]
+    assert all(cached_validator(same) is first for same, first in zip(small, stored, strict=True))
+    large = [IdentityKey(of_patterns(rf"^\S(.{{0,{4900 + n}}}\S)?$")) for n in range(9)]
     assert pattern_bytes(large[0].value) * len(large) > MAX_VALIDATOR_BYTES
     for same in large:
-        assert not isinstance(usable(same), tuple)
-    assert usable(small[0]) is not stored[0]
+        assert not isinstance(cached_validator(same), tuple)
+    assert cached_validator(small[0]) is not stored[0]
 
 
 COSTLY: dict[str, Json] = {
@@ -212,7 +212,7 @@ def test_values_are_made_and_checked_with_a_bounded_number_of_compiled_patterns(
 
     validator = schema_checks.validator
     monkeypatch.setattr(schema_checks, "validator", build)
-    text = json.dumps(satisfying(schema))
+    text = json.dumps(sample_value(schema))
     assert sum(compiled) <= 6 * MAX_PATTERNS_BYTES
     compiled.clear()
     IncrementalValidator(schema).feed(text)
@@ -221,7 +221,7 @@ def test_values_are_made_and_checked_with_a_bounded_number_of_compiled_patterns(
 
 @pytest.mark.parametrize("schema", [WIDE, NESTED_COUNTS], ids=["wide", "counts"])
 def test_a_schema_that_wants_much_gets_a_bounded_value(schema: Json) -> None:
-    for value in (satisfying(schema), satisfying(schema, seed=3)):
+    for value in (sample_value(schema), sample_value(schema, seed=3)):
         assert len(json.dumps(value)) < 20_000_000
     outline(schema)
     fields(schema)

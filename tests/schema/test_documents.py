@@ -19,17 +19,17 @@ import pytest
 from playground.core.tools import ANSWERED_BY, Tool
 from playground.engine.settings import AMOUNTS, COUNTS
 from playground.evaluation.spec import EXPECTATIONS, MATCHES, SETTINGS
-from playground.schema.documents import File, find_fault, published_schema
+from playground.schema.documents import SchemaFile, find_fault, published_schema
 from playground.schema.http_parameters import MEMBERS, STYLES
 from playground.schema.validate import METHODS, TIMEOUT_S, WORKSPACE
 
 MCP = {"name": "f", "answered_by": "mcp", "config": {}}
 ROOT = Path(__file__).parents[2]
-NAMES: tuple[File, ...] = get_args(File)
+NAMES: tuple[SchemaFile, ...] = get_args(SchemaFile)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_published_schema_is_a_schema_and_the_same_in_docs(name: File) -> None:
+def test_a_published_schema_is_a_schema_and_the_same_in_docs(name: SchemaFile) -> None:
     jsonschema_rs.meta.validate(published_schema(name))
     copies = [ROOT / "app/playground/schema/published", ROOT / "docs/schemas"]
     first, second = ((folder / f"{name}.schema.json").read_text("utf-8") for folder in copies)

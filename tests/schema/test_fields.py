@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from playground.schema.form import MOST_FIELDS, FormField, fields, form_of, value_of
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from playground.schema.validate import schema_problems
 
 EVENT = {
@@ -79,7 +79,7 @@ JSON = st.recursive(
 )
 
 
-def drawn(value: Any = None, schema: Any = EVENT) -> dict[str, FormField]:
+def fields_by_pointer(value: Any = None, schema: Any = EVENT) -> dict[str, FormField]:
     """The fields by pointer, those of nested objects too."""
     todo = list(fields(schema, "" if value is None else json.dumps(value)))
     result: dict[str, FormField] = {}
@@ -91,7 +91,7 @@ def drawn(value: Any = None, schema: Any = EVENT) -> dict[str, FormField]:
 
 
 def test_each_type_has_its_field() -> None:
-    kinds = {pointer: form_field.kind for pointer, form_field in drawn().items()}
+    kinds = {pointer: form_field.kind for pointer, form_field in fields_by_pointer().items()}
     assert kinds == {
         "/title": "text",
         "/minutes": "integer",
@@ -109,8 +109,11 @@ def test_each_type_has_its_field() -> None:
 
 
 def test_a_label_says_what_is_expected() -> None:
-    assert drawn()["/minutes"].label == "minutes · integer ≥ 5 · default 30"
-    assert [drawn()[literal].required for literal in ("/title", "/minutes")] == [True, False]
+    assert fields_by_pointer()["/minutes"].label == "minutes · integer ≥ 5 · default 30"
+    assert [fields_by_pointer()[literal].required for literal in ("/title", "/minutes")] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -212,19 +215,19 @@ def test_a_schema_that_goes_round_ends_in_json() -> None:
         "properties": {"next": {"$ref": "#"}, "name": {"type": "string"}},
         "required": ["next"],
     }
-    assert max(pointer.count("/next") for pointer in drawn(schema=schema)) == 3
+    assert max(pointer.count("/next") for pointer in fields_by_pointer(schema=schema)) == 3
     assert list(fields({"$ref": "#"}))
 
 
 def test_a_schema_that_multiplies_has_a_bounded_form() -> None:
     member = {"$ref": "#"}
     schema = {"type": "object", "properties": {f"m{number}": member for number in range(100)}}
-    assert len(drawn(schema=schema)) <= 2 * MOST_FIELDS
+    assert len(fields_by_pointer(schema=schema)) <= 2 * MOST_FIELDS
 
 
 @given(SCHEMAS, st.integers(0, 5))
 def test_a_form_nobody_touched_gives_the_value_that_filled_it(schema: Any, seed: int) -> None:
-    value = satisfying(schema, seed=seed)
+    value = sample_value(schema, seed=seed)
     filled = value_of(schema, form_of(fields(schema, json.dumps(value))))
     assert filled.problems == ()
     assert json.loads(filled.text) == value

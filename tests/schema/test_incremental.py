@@ -138,13 +138,13 @@ def alarm(schema: Mapping[str, Any], text: str) -> tuple[int, Problem] | None:
 
 def in_pieces(schema: Mapping[str, Any], text: str, random: Random) -> Problem | None:
     """The same from a text that is cut anywhere."""
-    early, place, matches = IncrementalValidator(schema), 0, None
+    early, place, schema_fault = IncrementalValidator(schema), 0, None
     while place < len(text):
         size = random.choice([1, 2, 3, 8, 40, 1000])
         problem = early.feed(text[place : place + size])
-        assert matches is None or problem is None, "told twice"
-        matches, place = matches or problem, place + size
-    return matches
+        assert schema_fault is None or problem is None, "told twice"
+        schema_fault, place = schema_fault or problem, place + size
+    return schema_fault
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -163,10 +163,10 @@ def test_each_fault_is_told_by_the_token_that_makes_it_certain(start: int) -> No
     for seed in range(start, start + 50):
         node, random = pair(seed), Random(seed)
         for item in random.sample(node.breaks, min(6, len(node.breaks))):
-            wrong = broken(node.value, item)
-            problems = schema_problems(node.schema, wrong)
+            schema_fault = broken(node.value, item)
+            problems = schema_problems(node.schema, schema_fault)
             assert problems, (seed, item)
-            written = spelled(wrong, seed)
+            written = spelled(schema_fault, seed)
             outcome = alarm(node.schema, written.text)
             assert outcome is not None, (seed, item, written.text)
             characters, problem = outcome

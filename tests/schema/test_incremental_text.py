@@ -28,33 +28,33 @@ class Noted:
     """A walker that objects to nothing, builds the value, and notes where each token began."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, Any, int]] = []
+        self.calls: list[tuple[str, Any, int]] = []
         self.stack: list[Any] = []
         self.name: list[Any] = []
         self.value: Any = None
 
-    def begun(self, at: int) -> Problem | None:
-        self.told.append(("begun", None, at))
+    def begin_value(self, at: int) -> Problem | None:
+        self.calls.append(("begun", None, at))
         return None
 
-    def opened(self, kind: str, at: int) -> Problem | None:
-        self.told.append(("opened", kind, at))
+    def open_container(self, kind: str, at: int) -> Problem | None:
+        self.calls.append(("opened", kind, at))
         self.stack.append({} if kind == "{" else [])
         self.name.append(None)
         return None
 
     def key(self, name: str, at: int) -> Problem | None:
-        self.told.append(("key", name, at))
+        self.calls.append(("key", name, at))
         self.name[-1] = name
         return None
 
     def scalar(self, value: Any, at: int) -> Problem | None:
-        self.told.append(("scalar", value, at))
+        self.calls.append(("scalar", value, at))
         self.put(value)
         return None
 
-    def closed(self, at: int) -> Problem | None:
-        self.told.append(("closed", None, at))
+    def close_container(self, at: int) -> Problem | None:
+        self.calls.append(("closed", None, at))
         self.name.pop()
         self.put(self.stack.pop())
         return None
@@ -89,17 +89,17 @@ def test_the_value_is_read_whatever_the_cuts(seed: int, places: list[int]) -> No
     noted, problem, closed = read(cut(written.text, places))
     assert (problem, closed) == (None, True)
     assert noted.value == json.loads(written.text)
-    assert noted.told == read(list(written.text))[0].told
-    starts = {at for kind, _, at in noted.told if kind == "begun"}
+    assert noted.calls == read(list(written.text))[0].calls
+    starts = {at for kind, _, at in noted.calls if kind == "begun"}
     assert starts == {start for start, _ in written.values.values()}
 
 
 @settings(deadline=None)
 @given(st.text(alphabet='{}[]",:\\/u0d8e1-+.tfnrl \n\x00\ud83d\ude00\u00a0', max_size=40))
 def test_no_text_breaks_it_and_its_cuts_change_nothing(text: str) -> None:
-    whole, single = read([text]), read(list(text))
-    assert whole[1] == single[1]
-    assert whole[2] == single[2]
+    whole_read, single = read([text]), read(list(text))
+    assert whole_read[1] == single[1]
+    assert whole_read[2] == single[2]
 
 
 @pytest.mark.parametrize(("text", "offset", "words"), CAPS)

@@ -36,7 +36,7 @@ def test_subschemas_are_found_and_data_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ref", "matches"),
+    ("ref", "expected"),
     [
         ("#", ROOT),
         ("#/$defs/a~1b", {"type": "string"}),
@@ -49,9 +49,9 @@ def test_subschemas_are_found_and_data_is_not() -> None:
         ("#/nowhere", None),
     ],
 )
-def test_resolved(ref: str, matches: object) -> None:
+def test_resolved(ref: str, expected: object) -> None:
     assert is_local(ref)
-    assert resolve(ROOT, ref) == matches
+    assert resolve(ROOT, ref) == expected
 
 
 @pytest.mark.parametrize("ref", ["", "other.json", "#anchor", "https://example.com/#/x", None, 3])

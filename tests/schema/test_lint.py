@@ -9,14 +9,14 @@ import pytest
 
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import FREEFORM, Tool
-from playground.protocols.limits import MOST_OF_A_RULE
 from playground.protocols.lint import (
     acceptance_matrix,
     findings,
     merge_by_protocol,
-    of_group,
+    tool_group_findings,
     weak_spots,
 )
+from playground.protocols.tool_limits import MOST_OF_A_RULE
 
 Json = dict[str, Any]
 
@@ -177,9 +177,9 @@ def test_contradiction_when_it_is_found_says_what_cannot_be_valid(
 
 
 def test_contradiction_when_a_tool_is_refused_too_comes_first() -> None:
-    matches = findings(replace(NARROW, name="a.b"))
-    assert [finding.severity for finding in matches][:2] == ["unsatisfiable", "refused"]
-    assert matches[0].pointer == f"{TEXT}/minLength"
+    lint_findings = findings(replace(NARROW, name="a.b"))
+    assert [finding.severity for finding in lint_findings][:2] == ["unsatisfiable", "refused"]
+    assert lint_findings[0].pointer == f"{TEXT}/minLength"
 
 
 def pair(text: str, other: str, *descriptions: str) -> list[Tool]:
@@ -205,7 +205,7 @@ def pair(text: str, other: str, *descriptions: str) -> list[Tool]:
     ],
 )
 def test_tools_beside_each_other(tools: list[Tool], words: str) -> None:
-    findings = of_group(tools, "anthropic")
+    findings = tool_group_findings(tools, "anthropic")
     assert len(findings) == (1 if words else 0), findings
     assert all(words in finding.message and finding.severity == "weak" for finding in findings)
 
@@ -213,27 +213,27 @@ def test_tools_beside_each_other(tools: list[Tool], words: str) -> None:
 def test_the_worst_comes_first_and_a_rule_ends() -> None:
     bare = {f"p{n}": {"type": "array", "minLength": 1} for n in range(100)}
     tool = replace(GOOD, name="a.b", description="", parameters=closed(**bare))
-    matches = findings(tool)
-    order = [finding.severity for finding in matches]
+    lint_findings = findings(tool)
+    order = [finding.severity for finding in lint_findings]
     assert order == sorted(order, key=["refused", "ignored", "strict", "weak"].index)
     chat = [
         finding
-        for finding in matches
+        for finding in lint_findings
         if finding.protocol == "openai_chat" and "`items`" in finding.message
     ]
     assert len(chat) == MOST_OF_A_RULE
     assert "and at 80 more places" in chat[-1].message
-    assert len(matches) == len(set(matches))
+    assert len(lint_findings) == len(set(lint_findings))
 
 
 def test_only_the_protocols_asked_for_are_judged() -> None:
-    matches = findings(replace(GOOD, name="a.b"), ("openai_chat",))
-    assert {finding.protocol for finding in matches} == {"openai_chat"}
+    lint_findings = findings(replace(GOOD, name="a.b"), ("openai_chat",))
+    assert {finding.protocol for finding in lint_findings} == {"openai_chat"}
 
 
 def test_a_long_description_is_a_note_on_older_models() -> None:
-    matches = findings(replace(GOOD, description="w" * 1025), ("openai_chat",))
-    assert [(finding.severity, finding.family) for finding in matches] == [
+    lint_findings = findings(replace(GOOD, description="w" * 1025), ("openai_chat",))
+    assert [(finding.severity, finding.family) for finding in lint_findings] == [
         ("weak", "gpt-4o, o1, o3-mini")
     ]
 
@@ -287,13 +287,17 @@ def test_the_matrix(tool: Tool, expected: str) -> None:
 
 def test_the_same_of_several_protocols_is_gathered_into_one() -> None:
     loose = Tool("look_up", ABOUT, {"type": "object", "properties": {"text": S}}, strict=True)
-    matches = findings(loose)
-    output = merge_by_protocol(matches)
+    lint_findings = findings(loose)
+    output = merge_by_protocol(lint_findings)
     closed_needed = [
         finding for finding in output if "OpenAI's strict mode needs `additional" in finding.message
     ]
     assert [finding.protocol for finding in closed_needed] == ["openai_chat, openai_responses"]
-    assert len({replace(finding, protocol="") for finding in output}) == len(output) < len(matches)
+    assert (
+        len({replace(finding, protocol="") for finding in output})
+        == len(output)
+        < len(lint_findings)
+    )
     assert [finding.severity for finding in output] == sorted(
         (finding.severity for finding in output), key=["refused", "ignored", "strict", "weak"].index
     )
@@ -359,17 +363,19 @@ def test_the_same_of_several_protocols_is_gathered_into_one() -> None:
 def test_what_generators_write_is_refused_where_it_is_and_nowhere_else(
     schema: Json, refused: tuple[str, ...]
 ) -> None:
-    whole = {"type": "object", "properties": {"text": schema}, "required": ["text"]}
-    matches = findings(replace(GOOD, parameters={**whole, "$defs": {"Inner": NESTED}}))
-    outputs = {finding.protocol for finding in matches if finding.severity == "refused"}
+    object_schema = {"type": "object", "properties": {"text": schema}, "required": ["text"]}
+    lint_findings = findings(
+        replace(GOOD, parameters={**object_schema, "$defs": {"Inner": NESTED}})
+    )
+    outputs = {finding.protocol for finding in lint_findings if finding.severity == "refused"}
     assert outputs == set(refused)
-    assert all(finding.fix == "drop" for finding in matches if finding.severity == "refused")
+    assert all(finding.fix == "drop" for finding in lint_findings if finding.severity == "refused")
 
 
 def test_a_name_that_only_openai_itself_takes_in_responses_is_a_note() -> None:
-    matches = findings(replace(GOOD, name="n" * 65), ("openai_responses",))
-    assert [(finding.severity, finding.pointer) for finding in matches] == [("weak", "/name")]
-    assert "accept names of 64 letters; this one has 65" in matches[0].message
+    lint_findings = findings(replace(GOOD, name="n" * 65), ("openai_responses",))
+    assert [(finding.severity, finding.pointer) for finding in lint_findings] == [("weak", "/name")]
+    assert "accept names of 64 letters; this one has 65" in lint_findings[0].message
 
 
 @pytest.mark.parametrize(("word", "flag"), [("pending", False), ("changes_requested", True)])
@@ -378,5 +384,7 @@ def test_enums_that_gemini_may_not_force_are_a_note(word: str, flag: bool) -> No
     values = {f"e{n}": {"type": "string", "enum": [f"{word}{v}" for v in "abc"]} for n in range(4)}
     schema = {"type": "object", "properties": values}
     tools = [replace(GOOD, name=f"tool_{n}_up", parameters=schema) for n in range(20)]
-    findings = [finding for finding in of_group(tools, "gemini") if "mode ANY" in finding.message]
+    findings = [
+        finding for finding in tool_group_findings(tools, "gemini") if "mode ANY" in finding.message
+    ]
     assert [finding.severity for finding in findings] == (["weak"] if flag else [])

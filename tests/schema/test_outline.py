@@ -79,7 +79,7 @@ SCHEMAS = st.recursive(
 )
 
 
-def shown(root: OutlineRow) -> dict[str, str]:
+def form_fields(root: OutlineRow) -> dict[str, str]:
     """All fields of a form as a browser would send them, untouched."""
     form = {f"{row.number}.here": "1" for row in root.flat()}
     form |= {
@@ -131,7 +131,7 @@ def exactly(value: Any) -> str:
 @given(st.dictionaries(st.text(), SCHEMAS, max_size=4), ANY)
 def test_an_untouched_form_is_the_very_same_schema(properties: Any, more: Any) -> None:
     schema = {"type": "object", "properties": properties, "x-more": more}
-    edited = apply_form(schema, shown(outline(schema)))
+    edited = apply_form(schema, form_fields(outline(schema)))
     assert edited.problems == {}
     assert exactly(edited.schema) == exactly(schema)
 
@@ -192,4 +192,4 @@ def test_that_nothing_is_required_leaves_nothing_over_and_stays_as_it_is() -> No
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": []}
     root = outline(schema)
     assert root.texts["rest"] == ""
-    assert apply_form(schema, shown(root)).schema == schema
+    assert apply_form(schema, form_fields(root)).schema == schema

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from playground.schema.outline import apply_action, apply_form, outline, row_at
-from tests.schema.test_outline import EVENT, shown
+from tests.schema.test_outline import EVENT, form_fields
 
 TITLE, MINUTES = ("properties", "title"), ("properties", "minutes")
 COLOR, WHO = ("properties", "color"), ("properties", "who")
@@ -21,7 +21,7 @@ def after(path: Any, typed: dict[str, str | None]) -> Any:
     root = outline(EVENT)
     row = row_at(root, path)
     assert row is not None
-    form = shown(root)
+    form = form_fields(root)
     for name, text in typed.items():
         if text is None:
             del form[f"{row.number}.{name}"]

@@ -12,18 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from playground.protocols.gemini.limits import PLAIN as GEMINI_PLAIN
-from playground.protocols.limits import SentTool
 from playground.protocols.registry import LIMITS
 from playground.protocols.rewrite import (
     Rewrite,
-    gemini_ready,
     inline_refs,
-    strict_ready,
+    rewrite_for_gemini,
+    rewrite_for_strict,
+    rewrite_without_refused,
     with_similar_names,
-    without_refused,
 )
+from playground.protocols.tool_limits import SentTool
 from playground.schema import schema_checks
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from tests.schema.restoring import restore
 
 Json = dict[str, Any]
@@ -108,14 +108,14 @@ def deep(schema: Any, levels: int) -> Any:
 
 
 def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
-    def made(properties: Mapping[str, Any], required: set[str], more: Any) -> Json:
+    def object_schema(properties: Mapping[str, Any], required: set[str], more: Any) -> Json:
         schema: Json = {"type": "object", "properties": dict(properties)}
         schema["required"] = [name for name in properties if name in required]
         return schema if more is None else {**schema, "additionalProperties": more}
 
     names = st.sampled_from(["a", "b", "city"])
     return st.builds(
-        made,
+        object_schema,
         st.dictionaries(names, inner, max_size=3),
         st.sets(names),
         st.sampled_from([False, False, False, None, True, S]),
@@ -146,20 +146,20 @@ def values(schema: Json, rewritten: Mapping[str, Any]) -> Iterator[Any]:
     """Samples of both schemas, and the same with one thing changed."""
     for seed in range(3):
         for source in (schema, dict(rewritten)):
-            value = satisfying(source, seed=seed)
+            value = sample_value(source, seed=seed)
             yield value
-            yield from changed(value)
+            yield from changed_values(value)
 
 
-def changed(value: Any) -> Iterator[Any]:
+def changed_values(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         yield {**value, "more": 1}
         for name, inner in value.items():
             yield {key: item for key, item in value.items() if key != name}
-            for other in (*OTHERS, *changed(inner)):
+            for other in (*OTHERS, *changed_values(inner)):
                 yield {**value, name: other}
     elif isinstance(value, list):
-        yield from ([other] for other in (*OTHERS, *(changed(value[0]) if value else ())))
+        yield from ([other] for other in (*OTHERS, *(changed_values(value[0]) if value else ())))
 
 
 def taker(schema: Mapping[str, Any]) -> Callable[[Any], bool]:
@@ -247,14 +247,14 @@ def opened(schema: Any) -> Any:
 @BUDGET
 @given(SCHEMAS | SCHEMAS.map(opened) | LOOPING)
 def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> None:
-    rewrite = gemini_ready(schema)
+    rewrite = rewrite_for_gemini(schema)
     assert schema_checks.fault(rewrite.parameters) is None
     findings = GEMINI_PLAIN.findings(SentTool("x", "", rewrite.parameters))
     refused = [finding for finding in findings if finding.severity == "refused"]
     still = rewrite.refused
     assert bool(refused) == bool(still)
     assert all("without properties" in text for text in still)
-    again = gemini_ready(rewrite.parameters)
+    again = rewrite_for_gemini(rewrite.parameters)
     assert again.parameters == rewrite.parameters
     if not rewrite.lost:
         before, after = taker(told_back(schema)), taker(told_back(rewrite.parameters))
@@ -265,14 +265,14 @@ def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> No
 @BUDGET
 @given(SCHEMAS | LOOPING, st.sampled_from(["", "anthropic", "openai_chat"]))
 def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, protocol: str) -> None:
-    rewrite = strict_ready(schema, protocol)
+    rewrite = rewrite_for_strict(schema, protocol)
     assert schema_checks.fault(rewrite.parameters) is None
     sent = SentTool("x", "", rewrite.parameters, strict=True)
     names = (protocol,) if protocol else ("anthropic", "openai_chat")
     refused = [finding for name in names for finding in LIMITS[name].findings(sent)]
     still = rewrite.refused
     assert bool([finding for finding in refused if finding.severity == "refused"]) == bool(still)
-    assert strict_ready(rewrite.parameters, protocol).parameters == rewrite.parameters
+    assert rewrite_for_strict(rewrite.parameters, protocol).parameters == rewrite.parameters
     if rewrite.lost:
         return
     before, after = taker(schema), taker(rewrite.parameters)
@@ -316,14 +316,14 @@ def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, proto
     ],
 )
 def test_what_strict_mode_gets(schema: Json, property_: Json, lost: tuple[str, ...]) -> None:
-    rewrite = strict_ready(schema)
+    rewrite = rewrite_for_strict(schema)
     assert rewrite.parameters == closed(x=property_)
     assert rewrite.lost == lost
 
 
 def test_null_stands_for_absent_and_is_taken_out_again() -> None:
     schema = closed(a=S, b_=S, c_={"type": ["string", "null"]}, d_=closed(e_=I))
-    rewrite = strict_ready(schema)
+    rewrite = rewrite_for_strict(schema)
     assert rewrite.lost == ()
     assert rewrite.nullable == (
         "/properties/b",
@@ -344,7 +344,7 @@ def test_a_null_that_one_choice_means_is_left_alone() -> None:
 
 def test_an_openai_schema_keeps_its_bounds() -> None:
     schema = closed(x={**I, "minimum": 5})
-    assert strict_ready(schema, "openai_chat") == Rewrite(schema)
+    assert rewrite_for_strict(schema, "openai_chat") == Rewrite(schema)
 
 
 TREE = {**closed(v=LOOP), "$defs": {"tree": closed(up_=LOOP)}}
@@ -352,9 +352,9 @@ TREE = {**closed(v=LOOP), "$defs": {"tree": closed(up_=LOOP)}}
 
 def test_recursion_is_kept_where_it_is_taken_and_told_where_it_is_not() -> None:
     assert inline_refs(TREE).parameters == TREE
-    assert strict_ready(TREE, "openai_chat").lost == ()
-    assert any("refers to itself" in text for text in strict_ready(TREE, "anthropic").refused)
-    cut = gemini_ready(TREE)
+    assert rewrite_for_strict(TREE, "openai_chat").lost == ()
+    assert any("refers to itself" in text for text in rewrite_for_strict(TREE, "anthropic").refused)
+    cut = rewrite_for_gemini(TREE)
     assert any("refers to itself" in text for text in cut.lost)
     assert "$ref" not in json.dumps(cut.parameters)
 
@@ -366,7 +366,7 @@ def test_what_would_grow_too_large_is_left_alone_and_says_so() -> None:
             **{f"p{n}": {"$ref": f"#/$defs/d{level - 1}"} for n in range(10)}
         )
     schema = {**closed(x={"$ref": "#/$defs/d8"}), "$defs": definitions}
-    for rewrite in (inline_refs, gemini_ready):
+    for rewrite in (inline_refs, rewrite_for_gemini):
         result = rewrite(schema)
         assert result.parameters == schema
         assert result.lost[0].startswith("Nothing was changed")
@@ -374,9 +374,9 @@ def test_what_would_grow_too_large_is_left_alone_and_says_so() -> None:
 
 def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
     schema = closed(**{"$ref": S, "minimum": I, "enum": S, "properties": S, "oneOf": S})
-    assert strict_ready(schema, "openai_chat") == Rewrite(schema)
+    assert rewrite_for_strict(schema, "openai_chat") == Rewrite(schema)
     assert inline_refs(schema).parameters == schema
-    assert set(gemini_ready(schema).parameters["properties"]) == set(schema["properties"])
+    assert set(rewrite_for_gemini(schema).parameters["properties"]) == set(schema["properties"])
 
 
 @pytest.mark.parametrize(
@@ -419,7 +419,7 @@ def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
     ],
 )
 def test_what_gemini_gets(schema: Json, property_: Json, stored: bool) -> None:
-    rewrite = gemini_ready({"type": "object", "properties": {"x": schema}})
+    rewrite = rewrite_for_gemini({"type": "object", "properties": {"x": schema}})
     assert rewrite.parameters["properties"]["x"] == property_
     assert (rewrite.lost == ()) == stored
 
@@ -429,7 +429,7 @@ def test_what_is_refused_is_left_out_and_nothing_else() -> None:
     schema["$defs"] = {"e": {**S, "pattern": r"\p{L}"}, "pattern": PLAIN}
     schema["patternProperties"] = {"(?<!a)b": S, "^x": S}
     stored_data = deepcopy(schema)
-    rewrite = without_refused(schema)
+    rewrite = rewrite_without_refused(schema)
     answer = {**S, "description": 'A text. (pattern: "^(?=a)b")'}
     assert rewrite.parameters["properties"] == {
         "a": answer,
@@ -441,9 +441,9 @@ def test_what_is_refused_is_left_out_and_nothing_else() -> None:
     assert rewrite.parameters["patternProperties"] == {"^x": S}
     assert len(rewrite.lost) == 5
     assert schema == stored_data
-    assert without_refused(schema, ("anthropic",)) == Rewrite(schema)
-    assert without_refused(schema, ("openai_chat",)).parameters["properties"]["d"] == LONG
-    assert without_refused(closed(a=PLAIN)) == Rewrite(closed(a=PLAIN))
+    assert rewrite_without_refused(schema, ("anthropic",)) == Rewrite(schema)
+    assert rewrite_without_refused(schema, ("openai_chat",)).parameters["properties"]["d"] == LONG
+    assert rewrite_without_refused(closed(a=PLAIN)) == Rewrite(closed(a=PLAIN))
     again = LIMITS["openai_responses"].findings(SentTool("x", "", rewrite.parameters))
     assert [finding for finding in again if finding.severity == "refused"] == []
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from playground.protocols import rewrite_parts
-from playground.protocols.rewrite import gemini_ready, strict_ready
+from playground.protocols.rewrite import rewrite_for_gemini, rewrite_for_strict
 from playground.protocols.rewrite_parts import (
     canonical_text,
     exclude_each_other,
+    is_equal,
     merge_all_of,
-    same,
 )
 
 S, I = {"type": "string"}, {"type": "integer"}  # noqa: E741
@@ -30,7 +30,7 @@ def kind(value: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("schema", "whole", "done"),
+    ("schema", "expected", "done"),
     [
         ({"type": "object"}, {"type": "object"}, True),
         ({"allOf": [S, {"minLength": 1}, True]}, {**S, "minLength": 1}, True),
@@ -54,9 +54,9 @@ def kind(value: Any, **more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_folded(schema: Any, whole: Any, done: bool) -> None:
+def test_folded(schema: Any, expected: Any, done: bool) -> None:
     answer, fits = merge_all_of(schema)
-    assert (canonical_text(answer), fits) == (canonical_text(whole), done)
+    assert (canonical_text(answer), fits) == (canonical_text(expected), done)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_choices_that_exclude_each_other(several: list[Any], apart: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "expected"),
+    ("value", "other", "expected"),
     [
         *((1, 1.0, True), (1, True, False), (False, 0, False), (None, False, False)),
         *(
@@ -95,23 +95,23 @@ def test_choices_that_exclude_each_other(several: list[Any], apart: bool) -> Non
         ),
     ],
 )
-def test_values_are_the_same_as_json_schema_has_it(one: Any, other: Any, expected: bool) -> None:
-    assert same(one, other) == same(other, one) == expected
-    assert (canonical_text(one) == canonical_text(other)) == expected
+def test_values_are_the_same_as_json_schema_has_it(value: Any, other: Any, expected: bool) -> None:
+    assert is_equal(value, other) == is_equal(other, value) == expected
+    assert (canonical_text(value) == canonical_text(other)) == expected
 
 
 def test_a_nested_all_of_is_folded_once_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
     merged, calls = rewrite_parts.merge, 0
 
-    def counted(item: Any, other: Any) -> Any:
+    def count_merges(item: Any, other: Any) -> Any:
         nonlocal calls
         calls += 1
         assert calls <= 58 * 4
         return merged(item, other)
 
-    monkeypatch.setattr(rewrite_parts, "merge", counted)
+    monkeypatch.setattr(rewrite_parts, "merge", count_merges)
     schema = {"type": "object", "properties": {"a": NESTED}, "required": ["a"]}
-    for rewrite in (strict_ready, gemini_ready):
+    for rewrite in (rewrite_for_strict, rewrite_for_gemini):
         assert rewrite(schema).parameters["properties"]["a"] == S
 
 
@@ -121,12 +121,12 @@ def test_the_choices_of_a_wide_one_of_are_spelled_once_each(
     """Not once for each pair."""
     spelled_, calls = rewrite_parts.canonical_text, 0
 
-    def counted(value: Any) -> str:
+    def count_spellings(value: Any) -> str:
         nonlocal calls
         calls += 1
         assert calls <= 4_000
         return spelled_(value)
 
-    monkeypatch.setattr(rewrite_parts, "canonical_text", counted)
+    monkeypatch.setattr(rewrite_parts, "canonical_text", count_spellings)
     assert exclude_each_other([kind(number) for number in range(2_000)])
     assert not exclude_each_other([kind(number % 1_999) for number in range(2_000)])

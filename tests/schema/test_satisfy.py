@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from playground.schema import pattern
-from playground.schema.pattern import Effort, texts
-from playground.schema.satisfy import BUDGET, _Maker, satisfying
+from playground.schema.pattern import PieceBudget, texts
+from playground.schema.satisfy import BUDGET, _Maker, sample_value
 from playground.schema.schema_checks import Place, fault, validator
 from tests.schema.test_sample import LEAVES
 from tests.schema.test_validate import fan
@@ -321,10 +321,10 @@ SCHEMAS: dict[str, Json] = {
 @pytest.mark.parametrize(("name", "schema"), SCHEMAS.items())
 def test_a_value_satisfies_its_schema(name: str, schema: Json) -> None:
     assert fault(schema) is None
-    value = satisfying(schema)
+    value = sample_value(schema)
     assert validator(schema).is_valid(value), value
     for seed in range(1, 4):
-        value = satisfying(schema, seed=seed)
+        value = sample_value(schema, seed=seed)
         assert validator(schema).is_valid(value), value
 
 
@@ -348,7 +348,7 @@ def wishing(**wishes: Any) -> Any:
     ],
 )
 def test_a_wish_is_met_where_it_fits(schema: Json, wishes: Json, value: Any) -> None:
-    result = satisfying(schema, wishing(**wishes))
+    result = sample_value(schema, wishing(**wishes))
     assert validator(schema).is_valid(result)
     assert value is None or result == value
 
@@ -385,9 +385,9 @@ def _schemas(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
 @given(st.recursive(LEAVES, _schemas, max_leaves=8))
 @settings(deadline=None)
 def test_whatever_is_put_together_is_satisfied(schema: Json) -> None:
-    whole = {"$defs": {"node": {"type": "integer", "minimum": 3}}, **schema}
-    value = satisfying(whole)
-    assert validator(whole).is_valid(value), json.dumps(value)
+    object_schema = {"$defs": {"node": {"type": "integer", "minimum": 3}}, **schema}
+    value = sample_value(object_schema)
+    assert validator(object_schema).is_valid(value), json.dumps(value)
 
 
 @pytest.mark.timeout(20)
@@ -424,7 +424,7 @@ def test_whatever_is_put_together_is_satisfied(schema: Json) -> None:
     ],
 )
 def test_what_cannot_be_satisfied_ends_too(schema: Json) -> None:
-    value = satisfying(schema)
+    value = sample_value(schema)
     assert len(json.dumps(value)) < 10_000_000
 
 
@@ -432,35 +432,35 @@ def test_value_of_a_schema_that_leads_back_to_itself_counts_all_its_members(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[Place] = []
-    of = _Maker.of
+    of = _Maker.build
 
     def count(maker: _Maker, schema: Any, place: Place, depth: int) -> Any:
         calls.append(place)
         return of(maker, schema, place, depth)
 
-    monkeypatch.setattr(_Maker, "of", count)
+    monkeypatch.setattr(_Maker, "build", count)
     again = {"$ref": "#"}
-    satisfying({"required": ["a"], "minProperties": 200, "additionalProperties": again})
+    sample_value({"required": ["a"], "minProperties": 200, "additionalProperties": again})
     assert len(calls) < 3 * BUDGET
 
 
 def test_a_validator_with_many_steps_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its steps count before it is started, for once started it ends at no signal."""
-    asked: list[Any] = []
+    checked_values: list[Any] = []
 
     def refuse(value: Any) -> bool:
-        asked.append(value)
-        assert len(asked) < 200
+        checked_values.append(value)
+        assert len(checked_values) < 200
         return False
 
     judge = SimpleNamespace(is_valid=refuse)
     monkeypatch.setattr("playground.schema.schema_checks.validator", lambda schema: judge)
     for levels in (3, 8):
-        asked.clear()
+        checked_values.clear()
         many = fan("anyOf", levels)["$defs"]
         unlike = {"not": {"$ref": "#/$defs/d0"}}
-        satisfying({"type": "array", "minItems": 300, "items": unlike, "$defs": many})
-        assert bool(asked) is (levels == 3)
+        sample_value({"type": "array", "minItems": 300, "items": unlike, "$defs": many})
+        assert bool(checked_values) is (levels == 3)
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ def test_a_validator_with_many_steps_is_asked_seldom(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_a_pattern_that_cannot_be_read_or_never_ends_has_no_text(written: str) -> None:
-    outputs = texts(written, 5_000, effort=Effort(3_000))
+    outputs = texts(written, 5_000, effort=PieceBudget(3_000))
     assert [text for text in outputs if len(text) > 3_000] == []
 
 
@@ -493,11 +493,11 @@ def test_without_the_parser_of_this_python_no_pattern_has_a_text(
 ) -> None:
     monkeypatch.setattr(pattern, "_parser", None)
     assert list(texts("^a$")) == []
-    assert satisfying(obj("a", a=text(pattern="^a$"))) == {"a": None}
+    assert sample_value(obj("a", a=text(pattern="^a$"))) == {"a": None}
 
 
 def test_what_is_written_out_in_a_schema_is_not_copied_without_end() -> None:
     for inner in ({"const": "a" * 50_000}, {"const": ["a" * 50_000]}, text(minLength=50_000)):
         rows = {"type": "array", "minItems": 300, "items": inner}
-        result = satisfying({"type": "array", "minItems": 300, "items": rows})
+        result = sample_value({"type": "array", "minItems": 300, "items": rows})
         assert sum(len(str(cell)) for row in result for cell in row or ()) < 10_000_000

@@ -15,7 +15,7 @@ def test_more_text_is_more_tokens() -> None:
 
 
 def test_a_free_form_tool_costs_its_format_not_its_parameters() -> None:
-    plain = Tool("write", "Writes.", FREEFORM)
+    tool = Tool("write", "Writes.", FREEFORM)
     assert estimate_tokens(
         Tool("write", "Writes.", FREEFORM, format={"type": "text"}), "openai_chat"
-    ) < (estimate_tokens(plain, "openai_chat"))
+    ) < (estimate_tokens(tool, "openai_chat"))

@@ -10,9 +10,9 @@ from unittest.mock import Mock
 import pytest
 
 from playground.core.errors import BadTool
-from playground.core.tools import Same
+from playground.core.tools import IdentityKey
 from playground.schema import schema_checks
-from playground.schema.schema_checks import MAX_STEPS, steps, usable
+from playground.schema.schema_checks import MAX_STEPS, cached_validator, steps
 from playground.schema.validate import MAX_PROBLEMS, check_tool, parse_tool_json, schema_problems
 
 Json = dict[str, Any]
@@ -265,9 +265,11 @@ def test_hostile_schemas_answer_in_time(case: str, monkeypatch: pytest.MonkeyPat
     schema, value = HOSTILE[case]
     # Looked at first: the validator, once started on one of these, ends at no signal.
     assert (steps(schema, value) > MAX_STEPS) is (case not in NOT_MUCH)
-    if case not in NOT_MUCH and not isinstance(usable(Same(schema)), tuple):
+    if case not in NOT_MUCH and not isinstance(cached_validator(IdentityKey(schema)), tuple):
         judge = Mock(is_valid=Mock(side_effect=AssertionError("It was started.")))
-        monkeypatch.setattr("playground.schema.schema_checks.usable", lambda schema: judge)
+        monkeypatch.setattr(
+            "playground.schema.schema_checks.cached_validator", lambda schema: judge
+        )
     problems = schema_problems(schema, value)
     assert all(p.kind == "schema" and p.message.endswith(".") for p in problems)
     assert problems or case in ("unique", "fan-valid")
@@ -478,6 +480,6 @@ def test_tool_text(text: str, words: str) -> None:
     ],
 )
 def test_an_invalid_schema_is_told_with_its_place_and_keyword(schema: Any, message: str) -> None:
-    wrong = schema_checks.fault({"type": "object", **schema})
-    assert wrong is not None
-    assert message in wrong[0]
+    problem = schema_checks.fault({"type": "object", **schema})
+    assert problem is not None
+    assert message in problem[0]

@@ -136,8 +136,8 @@ def test_an_ordinary_value_is_no_key(name: str, value: str) -> None:
 @pytest.mark.parametrize(("name", "marked"), KEYS)
 def test_a_key_is_found_and_nothing_beside_it(name: str, marked: str) -> None:
     text = re.sub("[«»]", "", marked)
-    matches = [text[spot.start : spot.end] for spot in secrets_in(text, name)]
-    assert matches == re.findall("«(.*?)»", marked, re.DOTALL)
+    secret_texts = [text[spot.start : spot.end] for spot in secrets_in(text, name)]
+    assert secret_texts == re.findall("«(.*?)»", marked, re.DOTALL)
 
 
 @pytest.mark.parametrize("begins", BEGINS)
@@ -168,8 +168,8 @@ def test_names_of_variables() -> None:
     assert variable("my-server", "X-Key") == "MY_SERVER_X_KEY"
     assert variable("9", "x") == "MY_9_X_KEY"
     variables = Variables({"THERE"})
-    assert variables.of("a", "KEY", "S_KEY") == "KEY"
-    assert variables.of("a", "KEY", "S_KEY") == "KEY"
-    assert variables.of("b", "KEY", "S_KEY") == "S_KEY"
-    assert variables.of("c", "KEY", "S_KEY") == "S_KEY_2"
-    assert variables.of("d", "THERE", "S_THERE") == "S_THERE"
+    assert variables.name_for("a", "KEY", "S_KEY") == "KEY"
+    assert variables.name_for("a", "KEY", "S_KEY") == "KEY"
+    assert variables.name_for("b", "KEY", "S_KEY") == "S_KEY"
+    assert variables.name_for("c", "KEY", "S_KEY") == "S_KEY_2"
+    assert variables.name_for("d", "THERE", "S_THERE") == "S_THERE"

@@ -80,8 +80,8 @@ BORDERS = ("\n", "\t", "\r\n", "\b", "é", "\x1b[32m", "\x1b[1;31m", '"', "['")
 @pytest.mark.parametrize(("secret", "around"), SECRETS.items())
 def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
     text = around.format(secret)
-    matches = [text[start:end] for start, end in secret_spans(text)]
-    assert any(secret.strip("=") in text for text in matches), matches
+    secret_texts = [text[start:end] for start, end in secret_spans(text)]
+    assert any(secret.strip("=") in text for text in secret_texts), secret_texts
 
 
 @pytest.mark.parametrize("level", range(4))
@@ -120,12 +120,12 @@ def test_a_secret_is_seen_behind_base64_and_percent_signs(before: str) -> None:
     secret = f"sk-ant-api03-{DIGITS}/+"
     coded = base64.b64encode(f"{before} {secret} and".encode()).decode()
     for text in (f'"{coded}"', quote(f" {secret} ", safe="")):
-        matches = {
+        secret_texts = {
             decoded_text[a:b]
             for decoded_text in decoded_texts(text)
             for a, b in secret_spans(decoded_text)
         }
-        assert any(text.startswith(secret[:40]) for text in matches)
+        assert any(text.startswith(secret[:40]) for text in secret_texts)
 
 
 def test_lines_of_a_private_key_and_not_their_ends() -> None:

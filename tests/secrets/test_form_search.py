@@ -74,29 +74,29 @@ def test_a_text_cut_anywhere_is_masked_as_if_each_form_was_looked_for_at_each_pl
     ) == spans_in(text, forms)
     if long:
         text = text + " " * LONG + text
-    seen, stream, part = "", redactor.redact_texts(), PartRedactor(redactor)
+    seen_text, stream, part = "", redactor.redact_texts(), PartRedactor(redactor)
     masked = ""
     for piece in pieces_of(text, random_):
-        seen += piece
+        seen_text += piece
         masked += stream.feed(piece)
         part.feed(piece)
-        held = begun_in(seen, forms)
-        certain = spans_in(seen, forms) if not long else search.spans(seen)
-        assert len(seen) - stream.returned == len(stream.held) == held
+        held_start = begun_in(seen_text, forms)
+        certain = spans_in(seen_text, forms) if not long else search.spans(seen_text)
+        assert len(seen_text) - stream.returned == len(stream.held) == held_start
         starred = "".join(
             "*" if any(start <= place < end for start, end in certain) else char
-            for place, char in enumerate(seen[: len(seen) - held])
+            for place, char in enumerate(seen_text[: len(seen_text) - held_start])
         )
         assert masked == starred
-        if "\\" not in seen:
-            begun = len(seen) - held
+        if "\\" not in seen_text:
+            begun = len(seen_text) - held_start
             place = max([begun, *(end for start, end in certain if start < begun)])
-            waits = held >= HEAD and place < len(seen)
+            waits = held_start >= HEAD and place < len(seen_text)
             if waits:
                 assert part.undecided == place
             elif part.undecided is not None:
                 # Two forms overlap, and the later one may go on: what is masked anyway waits too.
-                assert place == len(seen)
+                assert place == len(seen_text)
 
 
 def test_every_form_that_lacks_its_last_unit_is_known_to_be_cut() -> None:

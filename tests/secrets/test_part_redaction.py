@@ -28,11 +28,11 @@ def spans(text: str) -> list[tuple[int, int]]:
 
 def test_a_long_piece_is_read_like_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"a\\nb {SECRET} \\\\n {ESCAPED}\\u00e9 {THRICE} " * 3
-    whole = spans(text)
-    assert [text[start:end] for start, end in whole] == [SECRET, ESCAPED, THRICE] * 3
+    whole_spans = spans(text)
+    assert [text[start:end] for start, end in whole_spans] == [SECRET, ESCAPED, THRICE] * 3
     for size in range(1, 12):
         monkeypatch.setattr(redaction, "_PIECE", size)
-        assert spans(text) == whole
+        assert spans(text) == whole_spans
 
 
 def test_what_lies_between_two_keys_is_shown_however_it_comes() -> None:
@@ -44,17 +44,17 @@ def test_what_lies_between_two_keys_is_shown_however_it_comes() -> None:
         for start in range(0, len(text), size):
             part.feed(text[start : start + size])
         part.end(whole=True)
-        assert part.masked(0, text) == f"{'*' * 50}1{'*' * 12}\\n"
+        assert part.mask(0, text) == f"{'*' * 50}1{'*' * 12}\\n"
 
 
 def test_what_knows_no_key_looks_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
 
-    def counted(_: Unescaper, text: str) -> str:
+    def count_texts(_: Unescaper, text: str) -> str:
         looked_at.append(text)
         return text
 
-    monkeypatch.setattr(Unescaper, "feed", counted)
+    monkeypatch.setattr(Unescaper, "feed", count_texts)
     for redactor, looks in ((Redactor(), False), (Redactor([SECRET]), True)):
         part = PartRedactor(redactor)
         part.feed(ESCAPED)
@@ -75,18 +75,20 @@ def test_base64_in_lines_is_found_however_it_comes(
     lines = line_end.join(coded[start : start + line] for start in range(0, len(coded), line))
     text = data.draw(st.sampled_from(("%s", "a\nfile:\n%s\nb", "%s" + line_end)))
     text %= data.draw(st.sampled_from((lines, json.dumps(lines), json.dumps(json.dumps(lines)))))
-    whole = Redactor([SECRET]).spans(text)
-    assert sum(end - start for start, end in whole) >= len(SECRET)
-    sure = [place for start, end in whole for place in range(start, end)][3:]
+    spans = Redactor([SECRET]).spans(text)
+    assert sum(end - start for start, end in spans) >= len(SECRET)
+    sure = [place for start, end in spans for place in range(start, end)][3:]
     part, certain = PartRedactor(Redactor([SECRET])), 0
     for start in range(0, len(text), size):
         part.feed(text[start : start + size])
         open_from = part.size if part.undecided is None else part.undecided
-        shown = part.masked(certain, text[certain:open_from])
-        assert all(shown[place - certain] == "*" for place in sure if certain <= place < open_from)
+        masked_text = part.mask(certain, text[certain:open_from])
+        assert all(
+            masked_text[place - certain] == "*" for place in sure if certain <= place < open_from
+        )
         certain = max(certain, open_from)
     part.end(whole=True)
-    assert part.spans(0, len(text)) == whole
+    assert part.spans(0, len(text)) == spans
 
 
 @pytest.mark.parametrize("odd", ["", "\\x", "\\ud83d\\ude00", '"' * 100, "\\u0001\1\0"])
@@ -95,11 +97,13 @@ def test_escapes_are_undone_alike_quickly_or_not_and_lead_back(odd: str) -> None
     text = f'a\\n"b" {odd}\\\\u0041 \\u0042\\/'
     undoing = Unescaper()
     undone = "".join(undoing.feed(char) for char in text) + undoing.end()
-    whole = Unescaper()
+    whole_unescaper = Unescaper()
     halves = odd.replace("\\ud83d\\ude00", "\ud83d\ude00").replace("\\u0001", "\1")
-    assert undone == whole.feed(text) + whole.end() == f'a\n"b" {halves}\\u0041 B/'
+    assert (
+        undone == whole_unescaper.feed(text) + whole_unescaper.end() == f'a\n"b" {halves}\\u0041 B/'
+    )
     places = [undoing.place(index) for index in range(len(undone) + 1)]
-    assert places == [whole.place(index) for index in range(len(undone) + 1)]
+    assert places == [whole_unescaper.place(index) for index in range(len(undone) + 1)]
     assert [text[places[-3]], places[-1]] == ["\\", len(text)]
 
 
@@ -122,11 +126,11 @@ def test_behind_escapes_a_text_is_read_in_pieces_like_the_whole(
     twice = json.dumps(json.dumps("\\" + SECRET.replace("d", '"'))[1:-1])[1:-1]
     text = f'a\\/b "{SECRET}" {twice} {ESCAPED}' * 3 + " " + THRICE
     redactor = Redactor([SECRET, SECRET.replace("d", '"')])
-    whole = redactor.spans(text)
-    assert len(whole) == 10
+    spans = redactor.spans(text)
+    assert len(spans) == 10
     for places in range(0, size, 7):
         monkeypatch.setattr(redaction, "_PIECE", size + places)
-        assert redactor.spans(text) == whole
+        assert redactor.spans(text) == spans
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ FORMS = {
 }
 
 
-def streamed(redactor: Redactor, pieces: list[bytes]) -> tuple[bytes, RedactionStream[bytes]]:
+def redact_pieces(redactor: Redactor, pieces: list[bytes]) -> tuple[bytes, RedactionStream[bytes]]:
     stream = redactor.redact_stream()
     return b"".join([*map(stream.feed, pieces), stream.end()]), stream
 
@@ -51,11 +51,11 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in itertools.pairwise(marks)]
 
 
-def pending(redactor: Redactor, seen: bytes) -> int:
+def pending(redactor: Redactor, seen_bytes: bytes) -> int:
     """The length of the longest end of `seen` that a form begins with: the plain way."""
-    forms = redactor._of_bytes.forms
+    forms = redactor._byte_search.forms
     return max(
-        (n for form in forms for n in range(len(form)) if seen.endswith(form[:n])), default=0
+        (n for form in forms for n in range(len(form)) if seen_bytes.endswith(form[:n])), default=0
     )
 
 
@@ -130,7 +130,7 @@ def test_of_a_whole_text_only_most_of_a_secret_is_masked() -> None:
 def test_a_secret_that_the_end_cut_off_is_masked_as_far_as_it_came() -> None:
     data = f"key {PLAIN}".encode()
     for length in range(len(data) + 1):
-        masked, _ = streamed(Redactor([PLAIN]), [data[:length]])
+        masked, _ = redact_pieces(Redactor([PLAIN]), [data[:length]])
         begun = max(0, length - 4)
         assert masked == (data[:length] if begun < 8 else b"key " + b"*" * begun)
 
@@ -140,7 +140,7 @@ def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
     data = f"data: {PLAIN} {PLAIN[:9]}{PLAIN}{base64.b64encode(PLAIN.encode()).decode()}".encode()
     redactor = Redactor([PLAIN])
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
-    masked, stream = streamed(redactor, pieces)
+    masked, stream = redact_pieces(redactor, pieces)
     assert masked == redactor.redact_bytes(data)
     covered = {place for start, end in stream.ranges for place in range(start, end)}
     assert covered == {place for place, byte in enumerate(masked) if byte == ord("*")}
@@ -163,7 +163,7 @@ def test_a_stream_gives_what_the_whole_gives(
     secrets: list[str], data: bytes, places: list[int]
 ) -> None:
     redactor = Redactor(secrets)
-    masked, _ = streamed(redactor, cut(data, places))
+    masked, _ = redact_pieces(redactor, cut(data, places))
     begun = pending(redactor, data)
     sure = len(data) - (begun if begun >= 8 else 0)
     assert masked == redactor.redact_bytes(data)[:sure] + b"*" * (len(data) - sure)
@@ -179,5 +179,5 @@ def test_only_a_possible_beginning_is_kept_back(secrets: list[str], data: bytes)
     returned = 0
     for place, byte in enumerate(data):
         returned += len(stream.feed(bytes([byte])))
-        seen = data[: place + 1]
-        assert returned == len(seen) - pending(redactor, seen)
+        seen_bytes = data[: place + 1]
+        assert returned == len(seen_bytes) - pending(redactor, seen_bytes)

@@ -88,7 +88,7 @@ def chat(reply: ModelReply, shape: Shape, turn: int) -> Iterator[dict[str, Any]]
 
 def anthropic(reply: ModelReply, shape: Shape, turn: int) -> Iterator[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
-    given: list[dict[str, Any]] = []
+    result_blocks: list[dict[str, Any]] = []
     for n, block in enumerate(in_order(reply, shape)):
         id_ = f"toolu_{turn}{n}"
         if block.kind == "text":
@@ -98,30 +98,32 @@ def anthropic(reply: ModelReply, shape: Shape, turn: int) -> Iterator[dict[str, 
         blocks.append({"type": "tool_use", "id": id_, "name": block.name, "input": value})
         answered = result_id(id_, shape)
         content = RESULTS[block.name]
-        given.append({"type": "tool_result", "tool_use_id": answered, "content": content})
+        result_blocks.append({"type": "tool_result", "tool_use_id": answered, "content": content})
     if shape["beside"]:
-        given.append({"type": "text", "text": shape["beside"]})
-    for role, entries in (("assistant", blocks), ("user", given)):
+        result_blocks.append({"type": "text", "text": shape["beside"]})
+    for role, entries in (("assistant", blocks), ("user", result_blocks)):
         for group in grouped(entries, shape):
             yield {"role": role, "content": group}
 
 
 def gemini(reply: ModelReply, shape: Shape, turn: int) -> Iterator[dict[str, Any]]:
     parts: list[dict[str, Any]] = []
-    given: list[dict[str, Any]] = []
+    response_parts: list[dict[str, Any]] = []
     for n, block in enumerate(in_order(reply, shape)):
         if block.kind == "text":
             parts.append({"text": block.text})
             continue
         id_ = f"g{turn}{n}" if shape["ids"] != "none" else ""
         document = {"name": block.name, "args": json.loads(block.text), **member("id", id_)}
-        signed = {"thoughtSignature": limits.SKIP_VALIDATOR} if not given else {}
+        signed = {"thoughtSignature": limits.SKIP_VALIDATOR} if not response_parts else {}
         parts.append({"functionCall": document, **signed})
         answer = {"name": block.name, "response": {"output": RESULTS[block.name]}}
-        given.append({"functionResponse": {**answer, **member("id", result_id(id_, shape))}})
+        response_parts.append(
+            {"functionResponse": {**answer, **member("id", result_id(id_, shape))}}
+        )
     if shape["beside"]:
-        given.append({"text": shape["beside"]})
-    for role, entries in (("model", parts), ("user", given)):
+        response_parts.append({"text": shape["beside"]})
+    for role, entries in (("model", parts), ("user", response_parts)):
         for group in grouped(entries, shape):
             yield {"role": role, "parts": group}
 

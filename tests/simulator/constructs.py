@@ -49,13 +49,13 @@ def has(about: str, schema: Any) -> Construct:
     return Construct(about, tool(closed(x=schema)))
 
 
-def whole(about: str, schema: Any) -> Construct:
+def construct_of(about: str, schema: Any) -> Construct:
     return Construct(about, tool(schema))
 
 
-def named(name: str) -> Construct:
-    shown = name if len(name) < 30 else f"{len(name)} letters"
-    return Construct(f"name {shown}", tool(closed(), name))
+def name_construct(name: str) -> Construct:
+    shown_name = name if len(name) < 30 else f"{len(name)} letters"
+    return Construct(f"name {shown_name}", tool(closed(), name))
 
 
 def nested(levels: int) -> Json:
@@ -149,13 +149,13 @@ CONSTRUCTS: tuple[Construct, ...] = (
     has("contains", {"type": "array", "items": S, "contains": S}),
     has("unevaluatedItems", {"type": "array", "items": S, "unevaluatedItems": False}),
     # Objects.
-    whole("no parameters", closed()),
-    whole("no properties", {"type": "object"}),
-    whole("no additionalProperties", {"type": "object", "properties": {}}),
-    whole("additionalProperties: true", {**closed(x=S), "additionalProperties": True}),
-    whole("additionalProperties: schema", {**closed(x=S), "additionalProperties": S}),
+    construct_of("no parameters", closed()),
+    construct_of("no properties", {"type": "object"}),
+    construct_of("no additionalProperties", {"type": "object", "properties": {}}),
+    construct_of("additionalProperties: true", {**closed(x=S), "additionalProperties": True}),
+    construct_of("additionalProperties: schema", {**closed(x=S), "additionalProperties": S}),
     has("a map", {"type": "object", "additionalProperties": S}),
-    whole("optional parameter", OPTIONAL),
+    construct_of("optional parameter", OPTIONAL),
     has("object within", closed(y=S)),
     has("open object within", {"type": "object", "properties": {"y": S}}),
     has("nullable object", {**closed(y=S), "type": ["object", "null"]}),
@@ -166,10 +166,10 @@ CONSTRUCTS: tuple[Construct, ...] = (
     has("dependentRequired", {**closed(y=S), "dependentRequired": {"y": []}}),
     has("dependentSchemas", {**closed(y=S), "dependentSchemas": {"y": closed(y=S)}}),
     has("unevaluatedProperties", {**closed(), "unevaluatedProperties": False}),
-    whole("a property's name with $", closed(**{"$top": S})),
-    whole("a property's name with a space", closed(**{"a b": S})),
-    whole("a property's name of 65 letters", closed(**{"p" * 65: S})),
-    whole("a property that is named minimum", closed(minimum=S, oneOf=I)),
+    construct_of("a property's name with $", closed(**{"$top": S})),
+    construct_of("a property's name with a space", closed(**{"a b": S})),
+    construct_of("a property's name of 65 letters", closed(**{"p" * 65: S})),
+    construct_of("a property that is named minimum", closed(minimum=S, oneOf=I)),
     # Choices.
     has("anyOf", {"anyOf": [S, I]}),
     has("anyOf with null", {"anyOf": [S, NULL]}),
@@ -182,61 +182,63 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "if and then",
         {"type": "string", "if": {"enum": ["a"]}, "then": {"type": "string"}},
     ),
-    whole("anyOf at the root", {**closed(x=S), "anyOf": [{"required": ["x"]}]}),
-    whole("oneOf at the root", {**closed(x=S), "oneOf": [{"required": ["x"]}]}),
-    whole("allOf at the root", {**closed(x=S), "allOf": [{"required": ["x"]}]}),
-    whole("not at the root", {**closed(x=S), "not": {"required": ["y"]}}),
-    whole("enum at the root", {**closed(), "enum": [{}]}),
+    construct_of("anyOf at the root", {**closed(x=S), "anyOf": [{"required": ["x"]}]}),
+    construct_of("oneOf at the root", {**closed(x=S), "oneOf": [{"required": ["x"]}]}),
+    construct_of("allOf at the root", {**closed(x=S), "allOf": [{"required": ["x"]}]}),
+    construct_of("not at the root", {**closed(x=S), "not": {"required": ["y"]}}),
+    construct_of("enum at the root", {**closed(), "enum": [{}]}),
     # References.
-    whole("$ref", defined({"$ref": "#/$defs/s"}, s=S)),
-    whole("$ref with a description", defined({"$ref": "#/$defs/s", "description": "d"}, s=S)),
-    whole("$ref with a minLength", defined({"$ref": "#/$defs/s", "minLength": 1}, s=S)),
-    whole("allOf with a $ref", defined({"allOf": [{"$ref": "#/$defs/s"}]}, s=S)),
-    whole("recursion", defined({"$ref": "#/$defs/tree"}, tree=TREE)),
-    whole("recursion to the root", closed(x={"anyOf": [{"$ref": "#"}, NULL]})),
-    whole("an open definition", defined({"$ref": "#/$defs/o"}, o={"type": "object"})),
-    whole("definitions", {**closed(x={"$ref": "#/definitions/s"}), "definitions": {"s": S}}),
+    construct_of("$ref", defined({"$ref": "#/$defs/s"}, s=S)),
+    construct_of(
+        "$ref with a description", defined({"$ref": "#/$defs/s", "description": "d"}, s=S)
+    ),
+    construct_of("$ref with a minLength", defined({"$ref": "#/$defs/s", "minLength": 1}, s=S)),
+    construct_of("allOf with a $ref", defined({"allOf": [{"$ref": "#/$defs/s"}]}, s=S)),
+    construct_of("recursion", defined({"$ref": "#/$defs/tree"}, tree=TREE)),
+    construct_of("recursion to the root", closed(x={"anyOf": [{"$ref": "#"}, NULL]})),
+    construct_of("an open definition", defined({"$ref": "#/$defs/o"}, o={"type": "object"})),
+    construct_of("definitions", {**closed(x={"$ref": "#/definitions/s"}), "definitions": {"s": S}}),
     # Annotations.
-    whole(
+    construct_of(
         "$schema",
         {**closed(x=S), "$schema": "https://json-schema.org/draft/2020-12/schema"},
     ),
-    whole(
+    construct_of(
         "$schema of draft 7",
         {**closed(x=S), "$schema": "http://json-schema.org/draft-07/schema#"},
     ),
     has("title and description", {"type": "string", "title": "X", "description": "An x."}),
     has("a member of one's own", {"type": "string", "x-order": 1}),
     # Size.
-    whole("ten levels", nested(10)),
-    whole("eleven levels", nested(11)),
-    whole(
+    construct_of("ten levels", nested(10)),
+    construct_of("eleven levels", nested(11)),
+    construct_of(
         "24 optional parameters",
         {**closed(**{f"p{n}": S for n in range(24)}), "required": []},
     ),
-    whole(
+    construct_of(
         "23 optional parameters",
         {**closed(**{f"p{n}": S for n in range(23)}), "required": []},
     ),
-    whole("16 unions", closed(**{f"p{n}": {"type": ["string", "null"]} for n in range(16)})),
-    whole("15 unions", closed(**{f"p{n}": {"type": ["string", "null"]} for n in range(15)})),
-    whole("names of 120,001 letters", closed(**{"p" * 60_000: S, "q" * 60_001: S})),
-    whole(
+    construct_of("16 unions", closed(**{f"p{n}": {"type": ["string", "null"]} for n in range(16)})),
+    construct_of("15 unions", closed(**{f"p{n}": {"type": ["string", "null"]} for n in range(15)})),
+    construct_of("names of 120,001 letters", closed(**{"p" * 60_000: S, "q" * 60_001: S})),
+    construct_of(
         "definitions of 120,001 letters",
         {**closed(x=S), "$defs": {"d" * 120_000: S}},
     ),
     has("const of 120,001 letters", {"type": "string", "const": "c" * 120_001}),
-    whole("5001 properties", closed(**{f"p{n}": I for n in range(5001)})),
+    construct_of("5001 properties", closed(**{f"p{n}": I for n in range(5001)})),
     # Names.
-    named("get_weather"),
-    named("get-weather"),
-    named("1st"),
-    named("-x"),
-    named("a.b"),
-    named("n" * 64),
-    named("n" * 65),
-    named("n" * 128),
-    named("n" * 129),
+    name_construct("get_weather"),
+    name_construct("get-weather"),
+    name_construct("1st"),
+    name_construct("-x"),
+    name_construct("a.b"),
+    name_construct("n" * 64),
+    name_construct("n" * 65),
+    name_construct("n" * 128),
+    name_construct("n" * 129),
     # Kinds of tools.
     Construct("free-form tool", tool(FREEFORM, format={"type": "text"})),
     Construct("eager tool", tool(closed(), eager=True)),

@@ -73,7 +73,7 @@ SHELF: tuple[Tool, ...] = (
         text=S,
         target_language=S,
     ),
-    tool("create_reminder", "Remind the person of something.", "text", text=S, when=S),
+    tool("create_reminder", "Remind the user of something.", "text", text=S, when=S),
     tool("play_music", "Play a song.", "song", song=S, artist=S, shuffle=B),
     tool(
         "set_lights",
@@ -133,7 +133,7 @@ def user(text: str) -> Message:
     return Message("user", (MessagePart("text", text),))
 
 
-def called(*calls: tuple[str, str, str]) -> Message:
+def calls_message(*calls: tuple[str, str, str]) -> Message:
     """An assistant's turn of calls: (id, name, arguments as JSON text)."""
     return Message(
         "assistant",
@@ -141,13 +141,13 @@ def called(*calls: tuple[str, str, str]) -> Message:
     )
 
 
-def results(*given: tuple[str, str], is_error: bool = False) -> Message:
+def results(*id_texts: tuple[str, str], is_error: bool = False) -> Message:
     """The results of a turn: (call id, text)."""
     return Message(
         "results",
         tuple(
             MessagePart("result", call_id=i, content=(Content(text=text),), is_error=is_error)
-            for i, text in given
+            for i, text in id_texts
         ),
     )
 

@@ -97,10 +97,11 @@ class Talk:
         self, reply: ModelReply, *, cut: float | None = None, stopped: bool = False
     ) -> Session:
         """One turn: asked, answered with `reply`; `cut` keeps only that share of its frames."""
-        sent, asked = self.ask()
+        sent, model_request = self.ask()
         self._send()
         frames = [
-            frame.data for frame in self.end.frames(reply, asked, IdSource.of(sent.body, 1, 1))
+            frame.data
+            for frame in self.end.frames(reply, model_request, IdSource.from_body(sent.body, 1, 1))
         ]
         stored_items = frames if cut is None else frames[: max(1, int(len(frames) * cut))]
         decoder = CODECS[self.protocol].decoder(200)
@@ -108,7 +109,7 @@ class Talk:
             event for _, _, event in decoder.feed(b"".join(stored_items)) + decoder.end(cut is None)
         ]
         if stopped:
-            events[-1] = ResponseFailed("stopped", "Stopped by the person.")
+            events[-1] = ResponseFailed("stopped", "Stopped by the user.")
         self.log.add(*events)
         if stopped:
             self.stop()
@@ -155,5 +156,5 @@ class Talk:
         self.log.add(sent, ResponseStarted(200, {}))
 
 
-def ended(events: Sequence[Event]) -> list[PartEnded]:
+def ended_parts(events: Sequence[Event]) -> list[PartEnded]:
     return [event for event in events if isinstance(event, PartEnded)]

@@ -82,7 +82,7 @@ def formed(schema: Any) -> dict[str, Any]:
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
 
 
-def asked(**changes: Any) -> ParsedRequest:
+def parse_request(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
     return parse(json.dumps(body).encode(), HEADERS)
 
@@ -224,7 +224,7 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
 )
 def test_refusals(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(BadRequest) as exception_info:
-        asked(**changes)
+        parse_request(**changes)
     assert words in str(exception_info.value)
     assert (exception_info.value.status, exception_info.value.kind) == (
         400,
@@ -297,15 +297,15 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
     ],
 )
 def test_what_is_sound_is_taken(changes: dict[str, Any]) -> None:
-    assert asked(**changes).request.messages
+    assert parse_request(**changes).request.messages
 
 
 def test_what_nobody_saw_is_marked() -> None:
     with pytest.raises(BadRequest) as exception_info:
-        asked(**history({"type": "text", "text": "x"}, RESULT))
+        parse_request(**history({"type": "text", "text": "x"}, RESULT))
     assert exception_info.value.inferred
     with pytest.raises(BadRequest) as exception_info:
-        asked(messages=[HI, CALL])
+        parse_request(messages=[HI, CALL])
     assert not exception_info.value.inferred
 
 
@@ -332,23 +332,25 @@ def test_the_version_header_is_needed() -> None:
     ],
 )
 def test_choices(choice: Any, read: ToolChoice) -> None:
-    assert asked(tool_choice=choice).request.choice == read
+    assert parse_request(tool_choice=choice).request.choice == read
 
 
 def test_a_history_is_read_with_its_results() -> None:
     image = {"type": "image", "source": PIXEL}
     answer = {**RESULT, "content": [{"type": "text", "text": "no"}, image]}
-    messages = asked(**history(answer, {"type": "text", "text": "go on"})).request.messages
+    messages = parse_request(**history(answer, {"type": "text", "text": "go on"})).request.messages
     assert [message.role for message in messages] == ["user", "assistant", "results", "user"]
     result = messages[2].parts[0]
-    failed = asked(**history({**RESULT, "is_error": True})).request.messages[2].parts[0]
+    failed = parse_request(**history({**RESULT, "is_error": True})).request.messages[2].parts[0]
     assert (result.is_error, failed.is_error) == (False, True)
     assert [piece.type for piece in result.content] == ["text", "image"]
     linked = {"type": "image", "source": {"type": "url", "url": "https://example.invalid/a.png"}}
-    seen = asked(**history({**RESULT, "content": [linked]})).request.messages[2].parts[0]
-    assert [piece.type for piece in seen.content] == ["image"]
+    image_part = (
+        parse_request(**history({**RESULT, "content": [linked]})).request.messages[2].parts[0]
+    )
+    assert [piece.type for piece in image_part.content] == ["image"]
     server_tool = {"type": "web_search_20250305", "name": "web_search"}
-    assert [tool.name for tool in asked(tools=[TOOL, server_tool]).request.tools] == ["f"]
-    assert asked(tools=[{**TOOL, "eager_input_streaming": True}]).request.tools[0].eager
-    (picture_part,) = asked(**picture()).request.messages[0].parts
+    assert [tool.name for tool in parse_request(tools=[TOOL, server_tool]).request.tools] == ["f"]
+    assert parse_request(tools=[{**TOOL, "eager_input_streaming": True}]).request.tools[0].eager
+    (picture_part,) = parse_request(**picture()).request.messages[0].parts
     assert (picture_part.kind, picture_part.content[0].media_type) == ("image", "image/png")

@@ -13,11 +13,11 @@ from starlette.types import ASGIApp
 
 from playground.core.events import PartEnded, ResponseEnded
 from playground.protocols import registry
-from playground.protocols.base import asked_wait
+from playground.protocols.base import requested_wait
 from playground.protocols.registry import CODECS
 from playground.protocols.server import ProviderServer
 from playground.simulator.app import ENDS, faults_of, simulator_app
-from playground.simulator.faults import FAULTS, FaultRow, meaningless
+from playground.simulator.faults import FAULTS, FaultRow, scope_error
 from playground.simulator.scenario import scenario
 from tests.servers import NO_TLS
 from tests.simulator.talking import Talk
@@ -151,7 +151,7 @@ def test_the_anthropic_package_runs_a_whole_loop(simulator: str, stream: bool) -
         api_key="k", base_url=simulator + "/anthropic", max_retries=0
     ) as client:
         for _ in range(3):
-            asked: Any = {
+            body: Any = {
                 "model": "m",
                 "max_tokens": 4096,
                 "tools": ANTHROPIC_TOOLS,
@@ -159,10 +159,10 @@ def test_the_anthropic_package_runs_a_whole_loop(simulator: str, stream: bool) -
                 "messages": messages,
             }
             if stream:
-                with client.messages.stream(**asked) as live:
+                with client.messages.stream(**body) as live:
                     message: Any = live.get_final_message()
             else:
-                message = client.messages.create(**asked)
+                message = client.messages.create(**body)
             calls = [block for block in message.content if block.type == "tool_use"]
             if not calls:
                 break
@@ -170,12 +170,12 @@ def test_the_anthropic_package_runs_a_whole_loop(simulator: str, stream: bool) -
                 ("calculator", {"expression": "17*23"}),
                 ("get_weather", {"city": "Paris"}),
             ]
-            given = [
+            result_blocks = [
                 {"type": "tool_result", "tool_use_id": call.id, "content": RESULTS[call.name]}
                 for call in calls
             ]
             messages.append({"role": "assistant", "content": message.content})
-            messages.append({"role": "user", "content": given})
+            messages.append({"role": "user", "content": result_blocks})
     assert message.stop_reason == "end_turn"
     assert message.usage.output_tokens > 1
     assert message.content[0].type == "thinking"
@@ -190,17 +190,17 @@ def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> N
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
     with openai.OpenAI(api_key="k", base_url=simulator + "/openai/v1", max_retries=0) as client:
         for _ in range(3):
-            asked: Any = {"model": "m", "tools": OPENAI_TOOLS, "messages": messages}
+            body: Any = {"model": "m", "tools": OPENAI_TOOLS, "messages": messages}
             if stream:
-                asked["stream_options"] = {"include_usage": True}
-                with client.chat.completions.stream(**asked) as live:
-                    whole: Any = live.get_final_completion()
+                body["stream_options"] = {"include_usage": True}
+                with client.chat.completions.stream(**body) as live:
+                    completion: Any = live.get_final_completion()
             else:
-                whole = client.chat.completions.create(**asked)
-            message = whole.choices[0].message
+                completion = client.chat.completions.create(**body)
+            message = completion.choices[0].message
             if not message.tool_calls:
                 break
-            assert whole.choices[0].finish_reason == "tool_calls"
+            assert completion.choices[0].finish_reason == "tool_calls"
             assert [
                 (c.function.name, json.loads(c.function.arguments)) for c in message.tool_calls
             ] == [
@@ -212,8 +212,8 @@ def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> N
                 {"role": "tool", "tool_call_id": c.id, "content": RESULTS[c.function.name]}
                 for c in message.tool_calls
             ]
-    assert whole.choices[0].finish_reason == "stop"
-    assert whole.usage.total_tokens > 1
+    assert completion.choices[0].finish_reason == "stop"
+    assert completion.usage.total_tokens > 1
     assert "391" in message.content
     assert "18 °C" in message.content
 
@@ -225,7 +225,7 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
     lines: list[Any] = [{"role": "user", "content": PROMPT}]
     with openai.OpenAI(api_key="k", base_url=simulator + "/openai/v1", max_retries=0) as client:
         for _ in range(3):
-            asked: Any = {
+            body: Any = {
                 "model": "m",
                 "tools": RESPONSES_TOOLS,
                 "input": lines,
@@ -234,15 +234,15 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
                 "include": ["reasoning.encrypted_content"],
             }
             if stream:
-                with client.responses.stream(**asked) as live:
-                    whole: Any = live.get_final_response()
+                with client.responses.stream(**body) as live:
+                    response: Any = live.get_final_response()
             else:
-                whole = client.responses.create(**asked)
-            assert whole.status == "completed"
-            assert whole.output[0].type == "reasoning"
-            assert whole.output[0].encrypted_content
-            lines += [item.model_dump(exclude_none=True) for item in whole.output]
-            calls = [item for item in whole.output if item.type == "function_call"]
+                response = client.responses.create(**body)
+            assert response.status == "completed"
+            assert response.output[0].type == "reasoning"
+            assert response.output[0].encrypted_content
+            lines += [item.model_dump(exclude_none=True) for item in response.output]
+            calls = [item for item in response.output if item.type == "function_call"]
             if not calls:
                 break
             assert [(call.name, json.loads(call.arguments)) for call in calls] == [
@@ -253,9 +253,9 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
                 {"type": "function_call_output", "call_id": c.call_id, "output": RESULTS[c.name]}
                 for c in calls
             ]
-    assert whole.usage.total_tokens > 1
-    assert "391" in whole.output_text
-    assert "18 °C" in whole.output_text
+    assert response.usage.total_tokens > 1
+    assert "391" in response.output_text
+    assert "18 °C" in response.output_text
 
 
 @pytest.mark.parametrize("stream", rest_slow([True, False]))
@@ -317,7 +317,7 @@ def test_keys_paths_and_methods(
     missing = httpx.post(
         simulator + end.base + end.path, json=BODIES[end.name], timeout=30, verify=NO_TLS
     )
-    wrong = post(choosy, end)
+    response = post(choosy, end)
     name, value = next(iter(KEYS[end.name].items()))
     right = post(choosy, end, headers={name: value.replace("k", "right").replace("Bearight", "")})
     nowhere = httpx.post(
@@ -329,12 +329,12 @@ def test_keys_paths_and_methods(
     models = httpx.get(
         simulator + end.base + end.models_path, headers=KEYS[end.name], timeout=30, verify=NO_TLS
     )
-    answers = [missing, wrong, right, nowhere, method, models]
+    answers = [missing, response, right, nowhere, method, models]
     keyless = 200 if end.no_key is None else end.no_key.status
     assert keyless == (403 if end.name == "gemini" else 200 if end.name == "ollama" else 401)
     refusing = 400 if end.name == "gemini" else 401
     assert [answer.status_code for answer in answers] == [keyless, refusing, 200, 404, 405, 200]
-    for refused in (wrong, nowhere, method, *([missing] if end.no_key else [])):
+    for refused in (response, nowhere, method, *([missing] if end.no_key else [])):
         assert words(refused)
     assert CODECS[end.name].models(models.json())
 
@@ -478,30 +478,30 @@ def test_every_answer_is_isolated_whoever_writes_its_head(client: httpx.Client, 
 def test_a_fault_of_http_has_its_status_and_never_a_traceback(
     client: httpx.Client, end: ProviderServer
 ) -> None:
-    wrong = []
+    failures = []
     for fault in FAULTS:
         # What comes of the others is the table of tests/engine/test_faults.py.
-        if not (fault.raw or fault.answer or fault.name in DIRTY or meaningless(fault, end)):
+        if not (fault.raw or fault.answer or fault.name in DIRTY or scope_error(fault, end)):
             continue
         came = played(client, end, fault, stream=True)
         status, broken = expected_status(fault), fault.name in (*DIRTY, *HEADLESS)
-        if meaningless(fault, end):
+        if scope_error(fault, end):
             status, broken = 400, False
             assert b"does not apply to" in came.data
         elif fault.name in HEADLESS:
             status = 0
         if (came.status, came.broken) != (status, broken):
-            wrong.append((fault.name, came.status, came.broken, came.data[:200]))
-    assert wrong == []
+            failures.append((fault.name, came.status, came.broken, came.data[:200]))
+    assert failures == []
 
 
 @some
 def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
     client: httpx.Client, end: ProviderServer
 ) -> None:
-    wrong = []
+    failures = []
     for fault in FAULTS:
-        if fault.twist is None or meaningless(fault, end):
+        if fault.twist is None or scope_error(fault, end):
             continue
         came = played(client, end, fault)
         decoder = CODECS[end.name].decoder(came.status)
@@ -509,8 +509,8 @@ def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
         good = isinstance(spanned[-1][2], ResponseEnded)
         refused = came.status == 400 and b"needs a stream" in came.data
         if (good, refused) != (fault.name in WHOLE, not fault.any_body):
-            wrong.append((fault.name, came.status, came.data[:300]))
-    assert wrong == []
+            failures.append((fault.name, came.status, came.data[:300]))
+    assert failures == []
 
 
 @both
@@ -567,27 +567,35 @@ def test_a_fault_of_what_is_said_is_over_with_the_result(
     member = next(iter(talk(end)))
     if end.name == "openai_responses":
         call_id = first["output"][0]["call_id"]
-        given = {"type": "function_call_output", "call_id": call_id, "output": "no"}
-        history = [{"role": "user", "content": prompt}, *first["output"], given]
+        call_output = {"type": "function_call_output", "call_id": call_id, "output": "no"}
+        history = [{"role": "user", "content": prompt}, *first["output"], call_output]
     elif end.name == "anthropic":
         answer = {"role": "assistant", "content": first["content"]}
-        given = {"type": "tool_result", "tool_use_id": first["content"][0]["id"], "content": "no"}
+        call_output = {
+            "type": "tool_result",
+            "tool_use_id": first["content"][0]["id"],
+            "content": "no",
+        }
         history = [
             {"role": "user", "content": prompt},
             answer,
-            {"role": "user", "content": [given]},
+            {"role": "user", "content": [call_output]},
         ]
     elif end.name == "gemini":
         answered = {"name": "no_such_tool", "response": {"error": "no"}}
-        given = {"role": "user", "parts": [{"functionResponse": answered}]}
-        history = [*talk(end, prompt)[member], first["candidates"][0]["content"], given]
+        call_output = {"role": "user", "parts": [{"functionResponse": answered}]}
+        history = [*talk(end, prompt)[member], first["candidates"][0]["content"], call_output]
     elif end.name == "ollama":
-        given = {"role": "tool", "tool_name": "no_such_tool", "content": "no"}
-        history = [{"role": "user", "content": prompt}, first["message"], given]
+        call_output = {"role": "tool", "tool_name": "no_such_tool", "content": "no"}
+        history = [{"role": "user", "content": prompt}, first["message"], call_output]
     else:
         answer = first["choices"][0]["message"]
-        given = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": "no"}
-        history = [{"role": "user", "content": prompt}, answer, given]
+        call_output = {
+            "role": "tool",
+            "tool_call_id": answer["tool_calls"][0]["id"],
+            "content": "no",
+        }
+        history = [{"role": "user", "content": prompt}, answer, call_output]
     again: dict[str, Any] = {member: history}
     second = post(simulator, end, **again)
     assert second.status_code == 200
@@ -601,7 +609,7 @@ def test_faults_that_give_way_and_those_that_say_when(simulator: str, end: Provi
     later = post(simulator, end, headers={"x-playground-fault": "http-429-retry-7"})
     if end.name == "gemini":
         assert "retry-after" not in later.headers
-        assert asked_wait(later.json()["error"]) == 7.0
+        assert requested_wait(later.json()["error"]) == 7.0
     else:
         assert later.headers["retry-after"] == "7"
     echoed = post(simulator, end, headers={"x-playground-fault": "http-401-echo-key"})

@@ -71,19 +71,19 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def asked(talk: Talk) -> None:
+def add_prompt(talk: Talk) -> None:
     talk.prompt("How is the weather?")
 
 
 def parallel(talk: Talk) -> None:
-    asked(talk)
+    add_prompt(talk)
     talk.answer(ModelReply((ReplyBlock("text", "I'll look."), LOOK, LOOK, WRITE), "calls"))
     talk.results(["clear", "cloudy", "done"])
 
 
 def calls_alone(talk: Talk) -> None:
     """A turn without a word, its results empty, odd and long."""
-    asked(talk)
+    add_prompt(talk)
     talk.answer(ModelReply((LOOK, LOOK, LOOK), "calls"))
     talk.results(["", '{"json": [1, 2.50]}', "long " * 4000])
 
@@ -101,7 +101,7 @@ def picture_alone(talk: Talk) -> None:
 
 def thought(talk: Talk) -> None:
     """Thinking before calls in two steps, and again in the answer."""
-    asked(talk)
+    add_prompt(talk)
     for _ in range(2):
         talk.answer(ModelReply((THINKING, LOOK, WRITE), "calls"))
         talk.results(["clear", "done"])
@@ -110,7 +110,7 @@ def thought(talk: Talk) -> None:
 
 
 def errors(talk: Talk) -> None:
-    asked(talk)
+    add_prompt(talk)
     talk.answer(ModelReply((LOOK, WRITE, call("ask_me", {})), "calls"))
     empty = ToolResult((), is_error=True, kind="failed")
     talk.results([text_result("No such city.", is_error=True, kind="failed"), empty, None])
@@ -118,7 +118,7 @@ def errors(talk: Talk) -> None:
 
 def cut_short(talk: Talk) -> None:
     """Ended by length within a call: the call goes back with a result that says so."""
-    asked(talk)
+    add_prompt(talk)
     cut = replace(LOOK, text='{"city": "Pa')
     talk.answer(ModelReply((ReplyBlock("text", "I'll look."), cut), "length"))
     talk.stop()
@@ -127,7 +127,7 @@ def cut_short(talk: Talk) -> None:
 
 def invented(talk: Talk) -> None:
     """A tool nobody offered, under a name no provider takes."""
-    asked(talk)
+    add_prompt(talk)
     talk.answer(ModelReply((call("no such tool ✨", {}), LOOK), "calls"))
     talk.results([text_result("There is no such tool.", is_error=True), "clear"])
 
@@ -135,7 +135,7 @@ def invented(talk: Talk) -> None:
 def in_the_background(talk: Talk) -> None:
     """Two calls that went on by themselves: one was over before the next request, with an image;
     one is told before the prompt that comes after its end."""
-    asked(talk)
+    add_prompt(talk)
     talk.answer(ModelReply((LOOK, WRITE), "calls"))
     behind = {call.id: call.task_id for call in talk.session.turns[-1].calls}
     for id, task in behind.items():
@@ -152,7 +152,7 @@ def in_the_background(talk: Talk) -> None:
 STORIES: Mapping[str, Callable[[Talk], None]] = {
     story.__name__: story
     for story in (
-        *(asked, parallel, calls_alone, pictures, picture_alone, thought, errors),
+        *(add_prompt, parallel, calls_alone, pictures, picture_alone, thought, errors),
         *(cut_short, invented, in_the_background),
     )
 }
@@ -178,7 +178,7 @@ def test_every_canonical_session_is_taken(protocol: str, story: str, stream: boo
 @pytest.mark.parametrize("name", CHOICES)
 def test_every_tool_choice_is_said_or_noted(protocol: str, name: str) -> None:
     talk, choice = Talk(protocol), CHOICES[name]
-    asked(talk)
+    add_prompt(talk)
     sent, asked_for = talk.ask(choice)
     read = asked_for.request
     offered = {tool.name for tool in read.offered}
@@ -201,7 +201,7 @@ def test_every_setting_is_taken(protocol: str, name: str) -> None:
     else:
         talk.settings = replace(talk.settings, **changes)
     talk.log = type(talk.log)().start(talk.settings)
-    asked(talk)
+    add_prompt(talk)
     _, read = talk.ask()
     assert {tool.name for tool in read.request.tools} == {tool.name for tool in talk.settings.tools}
 

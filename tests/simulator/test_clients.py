@@ -94,14 +94,14 @@ def test_litellm(simulator: str, vendor: str) -> None:
         "gemini": "/gemini/v1beta",
         "ollama_chat": "/ollama",
     }
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": f"{vendor}/{MODELS[kind]}",
         "api_base": simulator + bases[vendor],
         "api_key": "k",
     }
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
     for _ in range(4):
-        chunks = list(litellm.completion(**asked, messages=messages, tools=SCHEMAS, stream=True))
+        chunks = list(litellm.completion(**body, messages=messages, tools=SCHEMAS, stream=True))
         message = litellm.stream_chunk_builder(chunks, messages=messages).choices[0].message
         if not message.tool_calls:
             break
@@ -118,10 +118,10 @@ def test_litellm(simulator: str, vendor: str) -> None:
     if vendor != "ollama_chat":  # Ollama has no word for a choice
         named = {"type": "function", "function": {"name": "get_weather"}}
         hello = [{"role": "user", "content": "Hello"}]
-        forced = litellm.completion(**asked, messages=hello, tools=SCHEMAS, tool_choice=named)
+        forced = litellm.completion(**body, messages=hello, tools=SCHEMAS, tool_choice=named)
         [call] = forced.choices[0].message.tool_calls
         assert call.function.name == "get_weather"
-    shaped = litellm.completion(**asked, messages=messages[:1], response_format=Report)
+    shaped = litellm.completion(**body, messages=messages[:1], response_format=Report)
     Report.model_validate_json(shaped.choices[0].message.content)
 
 
@@ -200,9 +200,11 @@ def _langchain_model(vendor: str, url: str) -> Any:
 def test_langchain(simulator: str, vendor: str) -> None:
     agents = library("langchain.agents")
     model = _langchain_model(vendor, simulator)
-    asked = {"messages": [{"role": "user", "content": PROMPT}]}
+    prompt_state = {"messages": [{"role": "user", "content": PROMPT}]}
     agent = agents.create_agent(model, list(TOOLS.values()))
-    *_, (_, last) = agent.stream(asked, {"recursion_limit": 12}, stream_mode=["messages", "values"])
+    *_, (_, last) = agent.stream(
+        prompt_state, {"recursion_limit": 12}, stream_mode=["messages", "values"]
+    )
     assert [len(getattr(message, "tool_calls", ())) for message in last["messages"]] == [
         0,
         2,
@@ -219,8 +221,8 @@ def test_langchain(simulator: str, vendor: str) -> None:
     strategy = library("langchain.agents.structured_output").ToolStrategy(Report)
     if vendor != "ollama":
         agent = agents.create_agent(model, [get_weather], response_format=strategy)
-        asked = {"messages": [{"role": "user", "content": weather}]}
-        output = agent.invoke(asked, {"recursion_limit": 12})["structured_response"]
+        prompt_state = {"messages": [{"role": "user", "content": weather}]}
+        output = agent.invoke(prompt_state, {"recursion_limit": 12})["structured_response"]
         assert (output.city, output.temperature) == ("Paris", 18)
 
 

@@ -15,7 +15,7 @@ import pytest
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.tools import FREEFORM, Tool, ToolChoice
 from playground.simulator.scenario import CodingAgent
-from tests.simulator.factories import called, results, user
+from tests.simulator.factories import calls_message, results, user
 
 PROMPT = "Read notes.txt, then replace 'colour' with 'color' in it."
 TEXT = "The colour of the sky.\nNo colour here.\n"
@@ -146,24 +146,24 @@ AGENTS: dict[str, tuple[Tool, ...]] = {
 }
 
 
-def act(folder: Path, name: str, given: dict[str, Any]) -> str:
+def act(folder: Path, name: str, arguments: dict[str, Any]) -> str:
     """What the tool of this name does, and tells."""
     file = folder / "notes.txt"
-    command = given.get("cmd", given.get("command", given.get("commands")))
+    command = arguments.get("cmd", arguments.get("command", arguments.get("commands")))
     if name == "apply_patch" or "apply_patch" in str(command):
-        for old, new in re.findall(r"^-(.*)\n\+(.*)$", str(given.get("input", command)), re.M):
+        for old, new in re.findall(r"^-(.*)\n\+(.*)$", str(arguments.get("input", command)), re.M):
             file.write_text(file.read_text().replace(old, new, 1))
         return "Success."
     if command is not None:
         line = command if isinstance(command, list) else ["sh", "-c", command]
-        if "commands" in given:
+        if "commands" in arguments:
             assert len(command) == 1
             line = ["sh", "-c", command[0]]
         ran = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
         return f"Process exited with code 0\nOutput:\n{ran.stdout}"
-    path = path_of(given)
+    path = path_of(arguments)
     assert folder / path == file
-    if not given.keys() & {"old_string", "oldString", "old_str", "old_text", "edits"}:
+    if not arguments.keys() & {"old_string", "oldString", "old_str", "old_text", "edits"}:
         lines = enumerate(file.read_text().splitlines(), 1)
         if name == "read":
             return "<content>\n" + "\n".join(f"{n}: {x}" for n, x in lines) + "\n</content>"
@@ -171,19 +171,19 @@ def act(folder: Path, name: str, given: dict[str, Any]) -> str:
             text = "\n".join(f"{n} | {x}" for n, x in lines)
             return json.dumps([{"query": path, "result": text, "success": True}])
         return "\n".join(f"{n}\t{x}" for n, x in lines)
-    every = given.get("replace_all", given.get("allow_multiple"))
-    for edit in given.get("edits", [given]):
+    every = arguments.get("replace_all", arguments.get("allow_multiple"))
+    for edit in arguments.get("edits", [arguments]):
         old, new = (next(v for k, v in edit.items() if k.startswith(w)) for w in ("old", "new"))
         assert every or file.read_text().count(old) == 1
         file.write_text(file.read_text().replace(old, new))
     return "Edited."
 
 
-def path_of(given: dict[str, Any]) -> str:
-    match given:
+def path_of(arguments: dict[str, Any]) -> str:
+    match arguments:
         case {"files": [{"path": str(path)}]} | {"paths": [str(path)]}:
             return path
-    return str(next(value for name, value in given.items() if "path" in name.lower()))
+    return str(next(value for name, value in arguments.items() if "path" in name.lower()))
 
 
 def run(
@@ -194,29 +194,29 @@ def run(
 ) -> list[str]:
     """The names of the calls of a whole run, and what is said at its end."""
     history: list[Message] = [user("<system-reminder>Use Agent.</system-reminder>"), user(prompt)]
-    matches: list[str] = []
+    steps: list[str] = []
     for number in range(6):
-        asked = ModelRequest("m", system, tuple(history), tools, ToolChoice())
-        turn = CodingAgent().turn(asked)
+        model_request = ModelRequest("m", system, tuple(history), tools, ToolChoice())
+        turn = CodingAgent().turn(model_request)
         assert turn is not None
         if not turn.reply.calls:
-            return [*matches, turn.reply.text]
+            return [*steps, turn.reply.text]
         [block] = turn.reply.calls
-        matches.append(block.name)
+        steps.append(block.name)
         message = answer(block.name, json.loads(block.text))
         history += [
-            called((f"c{number}", block.name, block.text)),
+            calls_message((f"c{number}", block.name, block.text)),
             results((f"c{number}", message)),
         ]
-    raise AssertionError(f"no end: {matches}")
+    raise AssertionError(f"no end: {steps}")
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_it_reads_edits_and_ends_with_the_tools_of_each_agent(agent: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text(TEXT)
 
-    def answer(name: str, given: dict[str, Any]) -> str:
-        stored = json.loads(json.dumps(given).replace("/project", str(tmp_path)))
+    def answer(name: str, arguments: dict[str, Any]) -> str:
+        stored = json.loads(json.dumps(arguments).replace("/project", str(tmp_path)))
         return act(tmp_path, name, stored)
 
     system = {"system": FOLDERS[agent]} if agent in FOLDERS else {}
@@ -271,9 +271,9 @@ def test_the_end_has_the_requested_format_or_is_the_call_that_ends_a_run() -> No
     }
     history = (
         user(PROMPT),
-        called(("c", "Read", '{"file_path": "notes.txt"}')),
+        calls_message(("c", "Read", '{"file_path": "notes.txt"}')),
         results(("c", "1\tA colour.")),
-        called(("d", "Edit", "{}")),
+        calls_message(("d", "Edit", "{}")),
         results(("d", "Edited.")),
     )
     format_ = {"format": {"schema": report}}
@@ -292,13 +292,13 @@ def test_the_end_has_the_requested_format_or_is_the_call_that_ends_a_run() -> No
     assert "is now" in value["summary"]
     assert isinstance(value["ok"], bool)
     final = Tool("StructuredOutput", "", report)
-    asked = ModelRequest("m", "", history, (READ, EDIT, final), ToolChoice())
-    turn = CodingAgent().turn(asked)
+    model_request = ModelRequest("m", "", history, (READ, EDIT, final), ToolChoice())
+    turn = CodingAgent().turn(model_request)
     assert turn is not None
     [block] = turn.reply.calls
     assert "is now" in json.loads(block.text)["summary"]
-    more = (called(("e", "StructuredOutput", block.text)), results(("e", "Ok")))
-    ended = CodingAgent().turn(replace(asked, messages=(*history, *more)))
+    more = (calls_message(("e", "StructuredOutput", block.text)), results(("e", "Ok")))
+    ended = CodingAgent().turn(replace(model_request, messages=(*history, *more)))
     assert ended is not None
     assert not ended.reply.calls
 
@@ -308,7 +308,7 @@ def test_what_fails_or_is_not_there_ends_the_run() -> None:
     assert messages == ["Read", "I read notes.txt, and found nothing in it to replace."]
     history = (
         user(PROMPT),
-        called(("c", "Read", "{}")),
+        calls_message(("c", "Read", "{}")),
         results(("c", "No such file"), is_error=True),
     )
     turn = CodingAgent().turn(ModelRequest("m", "", history, (READ, EDIT), ToolChoice()))

@@ -15,12 +15,12 @@ import pytest
 from bench import constructs
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.settings import PROTOCOLS
-from playground.core.tools import Same, Tool, ToolChoice
+from playground.core.tools import IdentityKey, Tool, ToolChoice
 from playground.protocols.base import WireRequest
-from playground.protocols.limits import LimitTable
-from playground.protocols.lint import Finding, findings, of_group
+from playground.protocols.lint import Finding, findings, tool_group_findings
 from playground.protocols.registry import CODECS, LIMITS
 from playground.protocols.server import BadRequest, ParsedRequest
+from playground.protocols.tool_limits import LimitTable
 from tests.simulator.constructs import (
     CONSTRUCTS,
     NULL,
@@ -93,7 +93,7 @@ RECORDED = Path(__file__).parents[2] / os.environ.get(
 )
 
 
-def sent(protocol: str, *tools: Tool, model: str = "m") -> WireRequest:
+def encode_tools(protocol: str, *tools: Tool, model: str = "m") -> WireRequest:
     """What our encoder sends with these tools."""
     asks = Message("user", (MessagePart("text", "Go."),))
     return CODECS[protocol].encode(ModelRequest(model, "", (asks,), tools, ToolChoice()))
@@ -101,19 +101,21 @@ def sent(protocol: str, *tools: Tool, model: str = "m") -> WireRequest:
 
 def refusal(protocol: str, *tools: Tool, model: str = "m") -> BadRequest | None:
     try:
-        accepted(protocol, sent(protocol, *tools, model=model))
+        accepted(protocol, encode_tools(protocol, *tools, model=model))
     except BadRequest as refusal_error:
         return refusal_error
     return None
 
 
-def found(tool: Tool, protocol: str) -> dict[str, list[Finding]]:
+def findings_by_severity(tool: Tool, protocol: str) -> dict[str, list[Finding]]:
     """What lint finds, by severity; weak spots aside."""
-    return _found(Same(tool), protocol, Same(LIMITS[protocol]))
+    return _findings_by_kind(IdentityKey(tool), protocol, IdentityKey(LIMITS[protocol]))
 
 
 @cache
-def _found(same: Same[Tool], protocol: str, table: Same[LimitTable]) -> dict[str, list[Finding]]:
+def _findings_by_kind(
+    same: IdentityKey[Tool], protocol: str, table: IdentityKey[LimitTable]
+) -> dict[str, list[Finding]]:
     output = [each for each in findings(same.value, (protocol,)) if each.protocol]
     kinds = ("refused", "ignored", "strict")
     return {kind: [each for each in output if each.severity == kind] for kind in kinds}
@@ -125,24 +127,24 @@ def test_the_table_is_large_enough_and_says_each_thing_once() -> None:
 
 
 @pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
-@pytest.mark.parametrize("one", CONSTRUCTS, ids=[construct.about for construct in CONSTRUCTS])
-def test_lint_preflight_and_the_strict_end_say_the_same(protocol: str, one: Construct) -> None:
+@pytest.mark.parametrize("row", CONSTRUCTS, ids=[construct.about for construct in CONSTRUCTS])
+def test_lint_preflight_and_the_strict_end_say_the_same(protocol: str, row: Construct) -> None:
     """Of the tool as it is and, where that is a word of the protocol, of a strict one. What lint
     makes of each is in docs/constructs.md."""
-    plain = found(one.tool, protocol)
-    check_agreement(protocol, one.tool, plain)
-    if protocol not in STRICT_MODES or one.tool.format is not None:
-        assert not plain["strict"]
+    findings = findings_by_severity(row.tool, protocol)
+    check_agreement(protocol, row.tool, findings)
+    if protocol not in STRICT_MODES or row.tool.format is not None:
+        assert not findings["strict"]
         return
-    strict_tool = strict(one)
-    of_strict = found(strict_tool, protocol)
+    strict_tool = strict(row)
+    of_strict = findings_by_severity(strict_tool, protocol)
     check_agreement(protocol, strict_tool, of_strict)
     assert not of_strict["strict"]
-    assert bool(of_strict["refused"]) == bool(plain["refused"] or plain["strict"])
+    assert bool(of_strict["refused"]) == bool(findings["refused"] or findings["strict"])
 
 
 def check_agreement(protocol: str, tool: Tool, data: dict[str, list[Finding]]) -> None:
-    request, refused = sent(protocol, tool), None
+    request, refused = encode_tools(protocol, tool), None
     try:
         accepted(protocol, request)
     except BadRequest as answer:
@@ -191,7 +193,7 @@ def test_older_models_of_gemini_take_no_parameters_without_properties(
     model: str, refused: bool
 ) -> None:
     entry = {"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}
-    assert (taken("gemini", entry, model) is not None) == refused
+    assert (refusal_of_entry("gemini", entry, model) is not None) == refused
     output = findings(tool(closed()), ("gemini",), form=entry, form_protocol="gemini")
     notes = [(finding.severity, finding.family) for finding in output if finding.protocol]
     assert notes == [("weak", "gemini-2.0 and older")]
@@ -200,8 +202,8 @@ def test_older_models_of_gemini_take_no_parameters_without_properties(
 @pytest.mark.parametrize("protocol", ["gemini", "ollama"])
 def test_strict_where_there_is_none_is_ignored_and_noted(protocol: str) -> None:
     item = tool(closed(x=S), strict=True)
-    assert [each.pointer for each in found(item, protocol)["ignored"]] == ["/strict"]
-    assert any("strict" in note for note in sent(protocol, item).notes)
+    assert [each.pointer for each in findings_by_severity(item, protocol)["ignored"]] == ["/strict"]
+    assert any("strict" in note for note in encode_tools(protocol, item).notes)
     assert refusal(protocol, item) is None
 
 
@@ -209,8 +211,10 @@ def test_what_an_encoder_leaves_out_it_notes() -> None:
     """A free-form tool that becomes a function is a verdict "ignored" with the encoder's note."""
     (construct,) = (each for each in CONSTRUCTS if each.about == "free-form tool")
     for protocol in PROTOCOLS:
-        notes = " ".join(sent(protocol, construct.tool).notes)
-        assert ("one text" in notes) == bool(found(construct.tool, protocol)["ignored"]), protocol
+        notes = " ".join(encode_tools(protocol, construct.tool).notes)
+        assert ("one text" in notes) == bool(
+            findings_by_severity(construct.tool, protocol)["ignored"]
+        ), protocol
 
 
 # Several tools.
@@ -252,9 +256,15 @@ def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
         if len(tools) > HUNDREDS and protocol != "gemini":
             continue
         of_each = [
-            finding for each in tools[:ALIKE] for finding in found(each, protocol)["refused"]
+            finding
+            for each in tools[:ALIKE]
+            for finding in findings_by_severity(each, protocol)["refused"]
         ]
-        of_all = [finding for finding in of_group(tools, protocol) if finding.severity == "refused"]
+        of_all = [
+            finding
+            for finding in tool_group_findings(tools, protocol)
+            if finding.severity == "refused"
+        ]
         assert bool(of_each or of_all) == expected, (protocol, of_all)
         assert all(finding.source for finding in of_all)
 
@@ -262,9 +272,9 @@ def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
 # Files in a protocol's own form are judged as they stand.
 
 
-def taken(protocol: str, entry: Any, model: str = "m") -> BadRequest | None:
+def refusal_of_entry(protocol: str, entry: Any, model: str = "m") -> BadRequest | None:
     """What the end says of a request whose tools were written by hand."""
-    request = sent(protocol, tool(closed()), model=model)
+    request = encode_tools(protocol, tool(closed()), model=model)
     body = json.loads(request.body)
     body["tools"] = [{"functionDeclarations": [entry]}] if protocol == "gemini" else [entry]
     written = replace(request, body=json.dumps(body).encode())
@@ -355,7 +365,7 @@ def test_gemini_parameters_are_judged_as_they_stand(parameters: Any, sound: bool
     item = tool(closed(x=S))
     output = findings(item, ("gemini",), form=entry, form_protocol="gemini")
     refused = [each for each in output if each.severity == "refused"]
-    answer = taken("gemini", entry)
+    answer = refusal_of_entry("gemini", entry)
     assert (answer is None) == sound, answer
     assert (not refused) == sound, refused
     assert all(each.source and each.fix in ("gemini", "") for each in refused)
@@ -367,7 +377,7 @@ def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound:
     item = tool(closed(x=S), format={"type": "text"} if entry.get("type") == "custom" else None)
     output = findings(item, (protocol,), form=entry, form_protocol=protocol)
     refused = [each for each in output if each.severity == "refused"]
-    answer = taken(protocol, entry)
+    answer = refusal_of_entry(protocol, entry)
     assert (answer is None) == sound, answer
     assert (not refused) == sound, refused
 
@@ -379,11 +389,11 @@ def recorded() -> Iterator[tuple[str, str, list[Any]]]:
     """(protocol, model, tools) of the recorded requests that were answered."""
     for path in sorted(RECORDED.glob("*/meta.json")):
         meta = json.loads(path.read_text("utf-8"))
-        asked = json.loads(path.with_name("request.json").read_text("utf-8"))
-        body = asked.get("body")
+        recorded_body = json.loads(path.with_name("request.json").read_text("utf-8"))
+        body = recorded_body.get("body")
         if meta["http_status"] != 200 or not isinstance(body, dict) or not body.get("tools"):
             continue
-        model = body.get("model") or str(asked["path"]).rpartition("/")[2].partition(":")[0]
+        model = body.get("model") or str(recorded_body["path"]).rpartition("/")[2].partition(":")[0]
         yield meta["protocol"], model, body["tools"]
 
 
@@ -392,7 +402,7 @@ def test_the_tools_of_recorded_requests_are_taken() -> None:
     if not several:
         pytest.skip(f"No recordings in {RECORDED}: set PLAYGROUND_RECORDINGS to their folder.")
     for protocol, model, tools in several:
-        request = sent(protocol, tool(closed()), model=model)
+        request = encode_tools(protocol, tool(closed()), model=model)
         body = json.loads(request.body)
         written = replace(request, body=json.dumps({**body, "tools": tools}).encode())
         assert isinstance(accepted(protocol, written), ParsedRequest)

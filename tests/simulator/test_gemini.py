@@ -12,9 +12,9 @@ import pytest
 from playground.core.events import ResponseEnded, ResponseFailed
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.tools import ToolChoice
-from playground.protocols.base import asked_wait
+from playground.protocols.base import requested_wait
 from playground.protocols.gemini.decode import CODEC
-from playground.protocols.gemini.server import END, error, frames, whole
+from playground.protocols.gemini.server import END, answer_body, error, frames
 from playground.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
 from playground.simulator.fault_transport import retry
 from tests.protocols.frames import end_of, events_of, parts_of
@@ -66,12 +66,12 @@ def client(simulator: str) -> Iterator[genai.Client]:
 def config(**changes: Any) -> types.GenerateContentConfig:
     from google.genai import types
 
-    given: dict[str, Any] = {
+    config_fields: dict[str, Any] = {
         "tools": [types.Tool(function_declarations=DECLARED)],
         "automatic_function_calling": types.AutomaticFunctionCallingConfig(disable=True),
         "thinking_config": types.ThinkingConfig(include_thoughts=True),
     }
-    return types.GenerateContentConfig(**{**given, **changes})
+    return types.GenerateContentConfig(**{**config_fields, **changes})
 
 
 def parts_said(
@@ -79,11 +79,11 @@ def parts_said(
 ) -> list[types.Part]:
     from google.genai import types
 
-    asked: Any = {"model": model, "contents": contents, "config": config(**changes)}
+    body: Any = {"model": model, "contents": contents, "config": config(**changes)}
     if stream:
-        events: list[Any] = list(client.models.generate_content_stream(**asked))
+        events: list[Any] = list(client.models.generate_content_stream(**body))
     else:
-        events = [client.models.generate_content(**asked)]
+        events = [client.models.generate_content(**body)]
     assert events[-1].candidates[0].finish_reason == types.FinishReason.STOP
     assert all(event.usage_metadata.total_token_count > 1 for event in events)
     return [part for event in events for part in event.candidates[0].content.parts or ()]
@@ -153,7 +153,7 @@ def test_a_key_may_stand_in_the_query_and_a_stream_be_an_array(simulator: str) -
 # What goes out, byte for byte.
 
 
-def asked(model: str = THREE, **more: Any) -> ParsedRequest:
+def make_request(model: str = THREE, **more: Any) -> ParsedRequest:
     request = ModelRequest(
         model, "", (Message("user", (MessagePart("text", "hi"),)),), (), ToolChoice()
     )
@@ -162,11 +162,11 @@ def asked(model: str = THREE, **more: Any) -> ParsedRequest:
 
 def both(reply: ModelReply, **more: Any) -> list[bytes]:
     """The answer as events, as an array and as a document."""
-    array = asked(stream_type="application/json", **more)
+    array = make_request(stream_type="application/json", **more)
     return [
-        b"".join(frame.data for frame in frames(reply, asked(**more), STAMP)),
+        b"".join(frame.data for frame in frames(reply, make_request(**more), STAMP)),
         b"".join(frame.data for frame in frames(reply, array, STAMP)),
-        whole(reply, asked(**more), STAMP),
+        answer_body(reply, make_request(**more), STAMP),
     ]
 
 
@@ -253,7 +253,7 @@ def test_an_error_says_in_its_body_when_to_come_back() -> None:
     canned = retry(END, 7, "k")
     assert "retry-after" not in canned.headers
     output = json.loads(canned.body)["error"]
-    assert (output["code"], output["status"], asked_wait(output)) == (
+    assert (output["code"], output["status"], requested_wait(output)) == (
         429,
         "RESOURCE_EXHAUSTED",
         7.0,

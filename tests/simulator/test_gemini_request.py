@@ -65,7 +65,9 @@ F = declared({"name": "f"})
 FG = declared({"name": "f"}, {"name": "g"})
 
 
-def asked(of: str = "gemini-3-x", method: str = "generateContent", **changes: Any) -> ParsedRequest:
+def parse_request(
+    of: str = "gemini-3-x", method: str = "generateContent", **changes: Any
+) -> ParsedRequest:
     body = {key: item for key, item in {"contents": [HI], **changes}.items() if item is not None}
     return parse(json.dumps(body).encode(), {}, f"/v1beta/models/{of}:{method}")
 
@@ -189,7 +191,7 @@ def formed(**config: Any) -> dict[str, Any]:
 )
 def test_what_is_refused_and_how(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        asked(**changes)
+        parse_request(**changes)
     assert words in str(caught.value)
     assert (caught.value.status, caught.value.kind) == (400, "INVALID_ARGUMENT")
     assert caught.value.source, "every refusal says where it is known from"
@@ -203,7 +205,7 @@ def test_what_is_refused_and_how(changes: dict[str, Any], words: str) -> None:
     ],
 )
 def test_an_older_model_asks_for_no_signature(changes: dict[str, Any]) -> None:
-    assert len(asked("gemini-2.5-x", **changes).request.messages) == 3
+    assert len(parse_request("gemini-2.5-x", **changes).request.messages) == 3
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_an_older_model_asks_for_no_signature(changes: dict[str, Any]) -> None:
 )
 def test_an_older_model_can_do_less(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
-        asked("gemini-2.5-x", **changes)
+        parse_request("gemini-2.5-x", **changes)
 
 
 @pytest.mark.parametrize(
@@ -245,14 +247,14 @@ def test_an_older_model_can_do_less(changes: dict[str, Any], words: str) -> None
     ],
 )
 def test_what_is_taken(changes: dict[str, Any]) -> None:
-    assert asked(**changes).request.messages
+    assert parse_request(**changes).request.messages
 
 
 def test_a_sound_request_is_read() -> None:
     call = {"function_call": {"name": "f", "args": {"x": 1}, "id": "a"}, "thought_signature": OWN}
     failed = fr(response={"error": "no"})
     image = {"inline_data": {"mime_type": "image/png", "data": "aGk="}}
-    got = asked(
+    got = parse_request(
         contents=[
             person({"text": "hi"}, image),
             model({"text": "why", "thought": True}, call, fc(signature=None)),
@@ -300,9 +302,9 @@ def test_a_sound_request_is_read() -> None:
 
 
 def test_the_path_says_model_and_method() -> None:
-    got = asked("a%20b", "streamGenerateContent?alt=sse&key=k")
+    got = parse_request("a%20b", "streamGenerateContent?alt=sse&key=k")
     assert (got.request.model, got.request.stream, got.stream_type) == ("a b", True, "")
-    assert asked(method="streamGenerateContent").stream_type == "application/json"
+    assert parse_request(method="streamGenerateContent").stream_type == "application/json"
 
 
 @pytest.mark.parametrize(
@@ -322,7 +324,7 @@ def test_the_path_says_model_and_method() -> None:
     ],
 )
 def test_the_tool_choice_is_read(config: dict[str, Any], choice: ToolChoice) -> None:
-    assert asked(**FG, **calling(**config)).request.choice == choice
+    assert parse_request(**FG, **calling(**config)).request.choice == choice
 
 
 @pytest.mark.parametrize(
@@ -335,7 +337,7 @@ def test_the_tool_choice_is_read(config: dict[str, Any], choice: ToolChoice) -> 
     ],
 )
 def test_what_a_function_returned_goes_by_several_names(response: Any, text: str) -> None:
-    read = asked(**contents(model(fc()), person(fr(response=response)))).request
+    read = parse_request(**contents(model(fc()), person(fr(response=response)))).request
     assert read.messages[2].parts[0].content[0].text == text
 
 

@@ -12,7 +12,7 @@ from playground.protocols.server import BadRequest
 from playground.simulator.history import history_of, user_text
 from playground.simulator.model import reply as model_reply
 from tests.simulator.client_loop import SHAPES, loop
-from tests.simulator.factories import asking, called, results, user
+from tests.simulator.factories import asking, calls_message, results, user
 
 RAIN = ("c", "get_weather", '{"city": "Paris"}')
 WRITTEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
@@ -31,7 +31,7 @@ WRITTEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\
 def test_a_run_ends_in_every_shape_of_history_that_the_server_accepts(
     protocol: str, least: int
 ) -> None:
-    wrong, accepted = [], 0
+    failures, accepted = [], 0
     for shape in SHAPES:
         try:
             names, answer = loop(protocol, shape)
@@ -39,11 +39,11 @@ def test_a_run_ends_in_every_shape_of_history_that_the_server_accepts(
         except BadRequest:
             continue
         except AssertionError as error:
-            wrong.append((shape, str(error)))
+            failures.append((shape, str(error)))
             continue
         if names != ["calculator", "get_weather"] or "391" not in answer or "sunny" not in answer:
-            wrong.append((shape, f"{names} {answer}"))
-    assert wrong == []
+            failures.append((shape, f"{names} {answer}"))
+    assert failures == []
     assert accepted >= least
 
 
@@ -64,12 +64,12 @@ def assistant(text: str) -> Message:
         (assistant("I'll use get_weather."), user("Tool result: sunny")),
         (assistant("I'll use get_weather."), user("Result of get_weather: sunny")),
         (assistant("I'll use get_weather."), user('<tool_result id="1">sunny</tool_result>')),
-        (called(("c", "tooluse_7f", '{"city": "Paris"}')), results(("c", "sunny"))),
-        (called(("c", "call_9", '{"q": 1}')), results(("c", "sunny"))),
-        (called(RAIN), results(("c", "sunny")), assistant("It is")),
-        (called(RAIN), results(("c", "sunny")), results(("c", "sunny"))),
-        (called(RAIN), assistant("One moment."), results(("c", "sunny"))),
-        (called(RAIN), user("<note_of_host>Wait.</note_of_host>"), results(("", "sunny"))),
+        (calls_message(("c", "tooluse_7f", '{"city": "Paris"}')), results(("c", "sunny"))),
+        (calls_message(("c", "call_9", '{"q": 1}')), results(("c", "sunny"))),
+        (calls_message(RAIN), results(("c", "sunny")), assistant("It is")),
+        (calls_message(RAIN), results(("c", "sunny")), results(("c", "sunny"))),
+        (calls_message(RAIN), assistant("One moment."), results(("c", "sunny"))),
+        (calls_message(RAIN), user("<note_of_host>Wait.</note_of_host>"), results(("", "sunny"))),
     ],
 )
 def test_a_call_whose_answer_has_an_odd_shape_is_not_made_again(
@@ -81,7 +81,12 @@ def test_a_call_whose_answer_has_an_odd_shape_is_not_made_again(
 
 
 def test_an_answer_of_an_earlier_turn_does_not_count_for_the_next() -> None:
-    before = (user("Weather in Paris?"), called(RAIN), results(("c", "sunny")), assistant("Sunny."))
+    before = (
+        user("Weather in Paris?"),
+        calls_message(RAIN),
+        results(("c", "sunny")),
+        assistant("Sunny."),
+    )
     [again] = model_reply(asking(*before, user("Weather in Paris?"))).calls
     assert json.loads(again.text) == {"city": "Paris"}
     error = model_reply(asking(*before, user("Error: what is the weather in Rome?"))).calls
@@ -93,9 +98,9 @@ def test_results_go_to_the_calls_of_their_own_turn() -> None:
     history = history_of(
         (
             user("Weather in Rome?"),
-            called(("0", "get_weather", '{"city": "Rome"}')),
+            calls_message(("0", "get_weather", '{"city": "Rome"}')),
             user("Rather in Paris."),
-            called(("1", "get_weather", '{"city": "Paris"}')),
+            calls_message(("1", "get_weather", '{"city": "Paris"}')),
             results(("", "sunny")),
         )
     )
@@ -103,7 +108,7 @@ def test_results_go_to_the_calls_of_their_own_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "expected"),
     [
         ("<current_datetime>2026-11-28</current_datetime>\n\nRead a.txt.", "Read a.txt."),
         ('<user_input mode="act">Read a.txt.</user_input>', "Read a.txt."),
@@ -115,8 +120,8 @@ def test_results_go_to_the_calls_of_their_own_turn() -> None:
         ("<tool_result>sunny</tool_result>", None),
     ],
 )
-def test_what_a_client_added_to_a_prompt_is_removed(text: str, left: str | None) -> None:
-    assert user_text(text) == (text if left is None else left)
+def test_what_a_client_added_to_a_prompt_is_removed(text: str, expected: str | None) -> None:
+    assert user_text(text) == (text if expected is None else expected)
 
 
 def test_a_prompt_that_is_one_tagged_block_stays_a_prompt() -> None:

@@ -154,8 +154,8 @@ async def test_the_stream_of_llamacpp_has_no_indexes_and_says_what_the_whole_ans
     texts |= {item["call_id"]: item["arguments"] for item in ended[1:]}
     assert streamed == texts
     assert events[-1]["response"]["output"] == ended
-    whole = await http.post("/llamacpp/v1/responses", json={**body, "stream": False})
-    assert [item["type"] for item in whole.json()["output"]] == [item["type"] for item in ended]
+    response = await http.post("/llamacpp/v1/responses", json={**body, "stream": False})
+    assert [item["type"] for item in response.json()["output"]] == [item["type"] for item in ended]
 
 
 def test_each_is_named_as_its_profile() -> None:

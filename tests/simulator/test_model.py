@@ -11,7 +11,7 @@ from playground.core.messages import Message, MessagePart
 from playground.core.tools import ToolChoice
 from playground.protocols.server import ModelReply
 from playground.simulator.model import reply as model_reply
-from tests.simulator.factories import SHELF, TWO, asking, called, results, user
+from tests.simulator.factories import SHELF, TWO, asking, calls_message, results, user
 
 BOTH = "What is 17*23, and the weather in Paris?"
 SUM = ("c1", "calculator", '{"expression": "17*23"}')
@@ -37,7 +37,7 @@ def test_two_calls_in_order_then_an_answer_that_holds_the_results() -> None:
         {"city": "Paris"},
     ]
     assert first.stop == "calls"
-    last = reply(user(BOTH), called(SUM, RAIN), results(("c1", "391"), ("c2", WEATHER)))
+    last = reply(user(BOTH), calls_message(SUM, RAIN), results(("c1", "391"), ("c2", WEATHER)))
     assert last.stop == "stop"
     for word in ("17*23: 391", "Paris", "18 °C", "sunny"):
         assert word in last.text
@@ -47,9 +47,9 @@ def test_without_parallel_calls_one_follows_the_other() -> None:
     tool_choice = ToolChoice(parallel=False)
     history = [user(BOTH)]
     assert names(reply(*history, choice=tool_choice)) == ["calculator"]
-    history += [called(SUM), results(("c1", "391"))]
+    history += [calls_message(SUM), results(("c1", "391"))]
     assert names(reply(*history, choice=tool_choice)) == ["get_weather"]
-    history += [called(RAIN), results(("c2", "18 degrees"))]
+    history += [calls_message(RAIN), results(("c2", "18 degrees"))]
     last = reply(*history, choice=tool_choice)
     assert names(last) == []
     assert "391" in last.text
@@ -75,7 +75,7 @@ def test_the_choice_is_honoured(choice: ToolChoice, prompt: str, calls: list[str
 
 
 def test_a_forced_choice_calls_again_though_all_is_answered() -> None:
-    history = (user(BOTH), called(SUM, RAIN), results(("c1", "391"), ("c2", "sunny")))
+    history = (user(BOTH), calls_message(SUM, RAIN), results(("c1", "391"), ("c2", "sunny")))
     assert len(names(reply(*history, choice=ToolChoice("required")))) == 1
 
 
@@ -88,13 +88,13 @@ def test_the_notes_of_a_client_are_no_prompt() -> None:
     noted = Message("user", (MessagePart("text", NOTE), MessagePart("text", "Weather in Paris?")))
     first = reply(noted)
     assert [json.loads(block.text) for block in first.calls] == [{"city": "Paris"}]
-    assert names(reply(noted, called(RAIN), results(("c2", "sunny")), user(NOTE))) == []
+    assert names(reply(noted, calls_message(RAIN), results(("c2", "sunny")), user(NOTE))) == []
 
 
 def test_the_same_words_again_call_nothing_that_was_answered() -> None:
     """As agents do that put their prompt behind the results once more."""
     came = results(("c1", "391"), ("c2", "sunny"))
-    history = [user(BOTH), called(SUM, RAIN), came, user(BOTH)]
+    history = [user(BOTH), calls_message(SUM, RAIN), came, user(BOTH)]
     assert names(reply(*history)) == []
     more = user("And the weather in Rome?")
     again = reply(*history[:3], more)
@@ -104,7 +104,9 @@ def test_the_same_words_again_call_nothing_that_was_answered() -> None:
 
 
 def test_of_two_turns_in_a_row_all_results_count() -> None:
-    last = reply(user(BOTH), called(SUM), called(RAIN), results(("c1", "391"), ("c2", WEATHER)))
+    last = reply(
+        user(BOTH), calls_message(SUM), calls_message(RAIN), results(("c1", "391"), ("c2", WEATHER))
+    )
     assert names(last) == []
     assert "391" in last.text
     assert "sunny" in last.text
@@ -135,13 +137,13 @@ def test_a_place_said_with_its_word_again_is_a_call_of_its_own() -> None:
 
 def test_a_call_whose_arguments_a_person_changed_is_not_made_again() -> None:
     edited = ("c2", "get_weather", '{"city": "Rome"}')
-    history = (user(BOTH), called(SUM, edited), results(("c1", "391"), ("c2", "sunny")))
+    history = (user(BOTH), calls_message(SUM, edited), results(("c1", "391"), ("c2", "sunny")))
     assert names(reply(*history)) == []
 
 
 def test_an_error_is_told_and_what_could_be_done() -> None:
     failed = results(("c2", "The station does not answer"), is_error=True)
-    text = reply(user("Weather in Paris?"), called(RAIN), failed).text
+    text = reply(user("Weather in Paris?"), calls_message(RAIN), failed).text
     assert "The station does not answer" in text
     assert "failed" in text
     assert "try" in text
@@ -149,17 +151,19 @@ def test_an_error_is_told_and_what_could_be_done() -> None:
 
 def test_a_denial_is_accepted() -> None:
     denied = results(("c2", "The user did not allow this call."), is_error=True)
-    text = reply(user("Weather in Paris?"), called(RAIN), denied).text
+    text = reply(user("Weather in Paris?"), calls_message(RAIN), denied).text
     assert "leave it" in text
 
 
 def test_words_that_come_with_the_results_do_not_hide_them() -> None:
-    answer = reply(user("Weather in Paris?"), called(RAIN), results(("c2", "sunny")), user("Go on"))
+    answer = reply(
+        user("Weather in Paris?"), calls_message(RAIN), results(("c2", "sunny")), user("Go on")
+    )
     assert "sunny" in answer.text
 
 
 def test_a_later_prompt_is_planned_for_itself() -> None:
-    history = (user(BOTH), called(SUM, RAIN), results(("c1", "391"), ("c2", "sunny")))
+    history = (user(BOTH), calls_message(SUM, RAIN), results(("c1", "391"), ("c2", "sunny")))
     message = Message("assistant", (MessagePart("text", "391 and sunny."),))
     again = reply(*history, message, user("And in Berlin?"))
     assert [json.loads(block.text) for block in again.calls] == [{"city": "Berlin"}]

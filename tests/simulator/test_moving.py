@@ -27,8 +27,10 @@ def behind(protocol: str) -> Talk:
     talk = Talk(protocol)
     talk.prompt("What is on this picture, and how is the weather?", IMAGE)
     talk.answer(ModelReply((THINKING, ReplyBlock("text", "I'll look."), LOOK, WRITE, ASK), "calls"))
-    seen = ToolResult((Content(text="The sky:"), IMAGE))
-    talk.results([seen, text_result("The calendar is full.", is_error=True, kind="failed"), None])
+    image_result = ToolResult((Content(text="The sky:"), IMAGE))
+    talk.results(
+        [image_result, text_result("The calendar is full.", is_error=True, kind="failed"), None]
+    )
     talk.answer(ModelReply((ReplyBlock("text", "It is clear; the calendar is full."),)))
     talk.prompt("And in Rome?")
     talk.fail()
@@ -50,19 +52,19 @@ def calls_of(messages: tuple[Message, ...]) -> list[MessagePart]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_a_history_moves_and_goes_on(one: str, other: str) -> None:
-    talk = behind(one)
+@pytest.mark.parametrize(("name", "other"), PAIRS)
+def test_a_history_moves_and_goes_on(name: str, other: str) -> None:
+    talk = behind(name)
     talk.move(other)
-    sent, asked = talk.ask()
-    own, read = talk.request(), asked.request
+    sent, model_request = talk.ask()
+    own, read = talk.request(), model_request.request
     assert [part.name for part in calls_of(read.messages)] == [
         part.name for part in calls_of(own.messages)
     ]
     assert len(calls_of(read.messages)) == 5
     results = [p for m in read.messages for p in m.parts if p.kind == "result"]
     assert len(results) == 5
-    if one != other:
+    if name != other:
         assert any("thinking" in note for note in sent.notes)
     else:
         assert not any("thinking" in note for note in sent.notes)
@@ -72,6 +74,6 @@ def test_a_history_moves_and_goes_on(one: str, other: str) -> None:
     talk.ask()
     talk.answer(ModelReply((ReplyBlock("text", "Clear and cloudy."),)))
     talk.prompt("Back again.")
-    talk.move(one)
+    talk.move(name)
     _, back = talk.ask()
     assert len(calls_of(back.request.messages)) == 7

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from playground.core.tools import ToolChoice
-from playground.protocols.ollama.server import frames, parse, whole
+from playground.protocols.ollama.server import answer_body, frames, parse
 from playground.protocols.server import BadRequest, IdSource, ModelReply, ParsedRequest, ReplyBlock
 
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -18,7 +18,7 @@ CALL = {"role": "assistant", "content": "", "tool_calls": [USE]}
 BODY: dict[str, Any] = {"model": "m", "messages": [HI], "tools": [TOOL]}
 
 
-def asked(**changes: Any) -> ParsedRequest:
+def parse_request(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
     return parse(json.dumps(body).encode(), {})
 
@@ -68,7 +68,7 @@ def test_what_is_refused_says_where_that_is_known_from(
     changes: dict[str, Any], words: str, status: int
 ) -> None:
     with pytest.raises(BadRequest) as refused:
-        asked(**changes)
+        parse_request(**changes)
     assert words in str(refused.value)
     assert refused.value.status == status
     assert refused.value.source.startswith("https://github.com/")
@@ -88,17 +88,17 @@ def test_what_others_refuse_it_takes() -> None:
         {"role": "critic", "content": "who?"},
         {},
     ]
-    read = asked(messages=odd, unknown=1, options={"no_such": "x", "seed": None}).request
+    read = parse_request(messages=odd, unknown=1, options={"no_such": "x", "seed": None}).request
     assert [m.role for m in read.messages] == ["assistant", "results", "assistant", "user", "user"]
     assert read.choice == ToolChoice()
 
 
 def test_a_sound_request_is_read_whole() -> None:
     result = {"role": "tool", "tool_name": "f", "content": "Error: no"}
-    shown = {"role": "user", "content": "see", "images": ["aGk="]}
+    image_message = {"role": "user", "content": "see", "images": ["aGk="]}
     system = {"role": "system", "content": "Be brief."}
-    request = asked(
-        messages=[system, shown, {**CALL, "thinking": "hm", "content": "a"}, result],
+    request = parse_request(
+        messages=[system, image_message, {**CALL, "thinking": "hm", "content": "a"}, result],
         options={"num_predict": 7, "temperature": 0},
         think="low",
     ).request
@@ -106,7 +106,7 @@ def test_a_sound_request_is_read_whole() -> None:
     data = {"max_tokens": 7, "thinking": True, "load": False, "format": None}
     assert request.params == data
     assert request.stream  # unless it is told otherwise
-    assert not asked(stream=False).request.stream
+    assert not parse_request(stream=False).request.stream
     prompt, turn, results = request.messages
     assert [part.kind for part in prompt.parts] == ["image", "text"]
     assert [(part.kind, part.text) for part in turn.parts] == [
@@ -116,11 +116,11 @@ def test_a_sound_request_is_read_whole() -> None:
     ]
     (answer,) = results.parts
     assert (answer.call_id, answer.name, answer.is_error) == (turn.parts[2].call_id, "f", True)
-    assert asked(options={"num_predict": -1}).request.params["max_tokens"] is None
+    assert parse_request(options={"num_predict": -1}).request.params["max_tokens"] is None
 
 
 @pytest.mark.parametrize(
-    ("given", "paired"),
+    ("result_fields", "paired"),
     [
         ([{"tool_call_id": "b"}, {"tool_call_id": "a"}], ["b", "a"]),
         ([{"tool_name": "g"}, {"tool_name": "f"}], ["b", "a"]),
@@ -130,14 +130,16 @@ def test_a_sound_request_is_read_whole() -> None:
     ],
 )
 def test_results_are_paired_by_id_by_name_or_by_order(
-    given: list[dict[str, Any]], paired: list[str]
+    result_fields: list[dict[str, Any]], paired: list[str]
 ) -> None:
     calls = [
         {"id": "a", "function": {"name": "f"}},
         {"id": "b", "function": {"name": "g", "arguments": {}}},
     ]
-    lines = [{"role": "tool", "content": "x", **data} for data in given]
-    request = asked(messages=[HI, {"role": "assistant", "tool_calls": calls}, *lines]).request
+    lines = [{"role": "tool", "content": "x", **data} for data in result_fields]
+    request = parse_request(
+        messages=[HI, {"role": "assistant", "tool_calls": calls}, *lines]
+    ).request
     assert [part.call_id for part in request.messages[2].parts] == paired
 
 
@@ -155,22 +157,24 @@ def test_results_of_calls_without_ids_are_paired_though_they_bear_some() -> None
             ("3", {"name": "f"}),
         )
     ]
-    messages = asked(messages=[HI, *lines, *came]).request.messages
+    messages = parse_request(messages=[HI, *lines, *came]).request.messages
     calls = messages[1].parts
     answers = [(part.call_id, part.content[0].text) for part in messages[2].parts]
     assert answers == [(call.call_id, text) for call, text in zip(calls, "123", strict=True)]
 
 
 def test_without_messages_the_model_is_only_loaded() -> None:
-    loading = asked(messages=[])
-    answer = json.loads(whole(ModelReply((ReplyBlock("text", "hi"),)), loading, IdSource("s", 0)))
+    loading = parse_request(messages=[])
+    answer = json.loads(
+        answer_body(ModelReply((ReplyBlock("text", "hi"),)), loading, IdSource("s", 0))
+    )
     assert not loading.request.stream
     assert (answer["done_reason"], answer["message"]["content"]) == ("load", "")
 
 
 def test_an_answer_cut_by_length_says_so_and_leaves_the_call_in_its_text() -> None:
     cut = ModelReply((ReplyBlock("call", '{"x": ', "f"),), "length")
-    data = b"".join(frame.data for frame in frames(cut, asked(), IdSource("s", 0)))
+    data = b"".join(frame.data for frame in frames(cut, parse_request(), IdSource("s", 0)))
     lines = [json.loads(line) for line in data.splitlines()]
     assert "".join(line["message"]["content"] for line in lines) == (
         '{"name": "f", "arguments": {"x": }'

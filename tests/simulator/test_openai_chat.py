@@ -23,10 +23,10 @@ streamed = pytest.mark.parametrize("streamed", [True, False])
 
 
 def answer(streamed: bool, **changes: Any) -> bytes:
-    asked = END.parse(json.dumps({**BODY, **changes}).encode(), {}, "")
+    parsed = END.parse(json.dumps({**BODY, **changes}).encode(), {}, "")
     if not streamed:
-        return END.whole(SAID, asked, STAMP)
-    return b"".join(frame.data for frame in END.frames(SAID, asked, STAMP))
+        return END.whole(SAID, parsed, STAMP)
+    return b"".join(frame.data for frame in END.frames(SAID, parsed, STAMP))
 
 
 def calls(data: bytes) -> list[Any]:

@@ -24,7 +24,7 @@ LARK = {"syntax": "lark", "definition": "start: /a+/"}
 CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
 
 
-def asked(**changes: Any) -> ParsedRequest:
+def parse_request(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
     return parse(json.dumps(body).encode(), {})
 
@@ -44,7 +44,7 @@ def long_id(length: int, model: str = "gpt-5.4") -> dict[str, Any]:
     return {"model": model, "messages": [HI, call, {**RESULT, "tool_call_id": "c" * length}]}
 
 
-def result(*content: Any) -> dict[str, Any]:
+def result_with(*content: Any) -> dict[str, Any]:
     return {**RESULT, "content": list(content)}
 
 
@@ -67,8 +67,8 @@ def formed(**form: Any) -> dict[str, Any]:
 
 
 def schema(written: Any, **more: Any) -> dict[str, Any]:
-    given = {"name": "n", "schema": written, "strict": True, **more}
-    return formed(type="json_schema", json_schema=given)
+    format_fields = {"name": "n", "schema": written, "strict": True, **more}
+    return formed(type="json_schema", json_schema=format_fields)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def schema(written: Any, **more: Any) -> dict[str, Any]:
         (long_id(65), "maximum length 64, but got", "messages[1].tool_calls[0].id"),
         ({"top_k": 1}, "Unrecognized request argument supplied: top_k", "top_k"),
         ({"messages": [HI, CALL, {**RESULT, "tool_call_id": "c9"}]}, "'c9' not found in", None),
-        ({"messages": [HI, CALL, result(AUDIO)]}, "either text or image_url type", None),
+        ({"messages": [HI, CALL, result_with(AUDIO)]}, "either text or image_url type", None),
         ({"messages": [{"role": "user", "content": [AUDIO]}]}, "'input_audio' is not", None),
         (picture("data:image/bmp;base64,aGk="), "unsupported image", None),
         (picture("data:image/png;base64,hi!"), "Invalid base64 image_url", None),
@@ -159,7 +159,7 @@ def schema(written: Any, **more: Any) -> dict[str, Any]:
 )
 def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> None:
     with pytest.raises(BadRequest) as exception_info:
-        asked(**changes)
+        parse_request(**changes)
     assert words in str(exception_info.value)
     assert exception_info.value.status == 400
     assert exception_info.value.source
@@ -182,28 +182,28 @@ def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> Non
     ],
 )
 def test_choices(choice: Any, read: ToolChoice) -> None:
-    assert asked(tool_choice=choice).request.choice == read
-    assert not asked(parallel_tool_calls=False).request.choice.parallel
+    assert parse_request(tool_choice=choice).request.choice == read
+    assert not parse_request(parallel_tool_calls=False).request.choice.parallel
 
 
 def test_a_history_is_read_with_its_results() -> None:
     calls = {**CALL, "tool_calls": [USE, {**USE, "id": "c2"}]}
     failed = {**RESULT, "tool_call_id": "c2", "content": "Error: no"}
     system = {"role": "developer", "content": "Be kind."}
-    request = asked(messages=[system, HI, calls, failed, RESULT]).request
+    request = parse_request(messages=[system, HI, calls, failed, RESULT]).request
     assert request.system == "Be kind."
     assert [message.role for message in request.messages] == ["user", "assistant", "results"]
     assert [(p.call_id, p.is_error) for p in request.messages[-1].parts] == [
         ("c2", True),
         ("c1", False),
     ]
-    assert asked(stream=True, stream_options={"include_usage": True}).include_usage
+    assert parse_request(stream=True, stream_options={"include_usage": True}).include_usage
 
 
 def test_a_free_form_tool_its_choice_and_its_history() -> None:
     form = {"type": "grammar", "grammar": LARK}
     used = {"id": "c1", "type": "custom", "custom": {"name": "g", "input": 'say "a"'}}
-    read = asked(
+    read = parse_request(
         **custom(format=form),
         tool_choice={"type": "custom", "custom": {"name": "g"}},
         messages=[HI, {"role": "assistant", "tool_calls": [used]}, RESULT],
@@ -221,7 +221,9 @@ def test_the_older_dialect_of_functions() -> None:
         "function_call": {"name": "f", "arguments": "{}"},
     }
     answer = {"role": "function", "name": "f", "content": "ok"}
-    read = asked(tools=None, functions=[{"name": "f"}], messages=[HI, called, answer]).request
+    read = parse_request(
+        tools=None, functions=[{"name": "f"}], messages=[HI, called, answer]
+    ).request
     assert [tool.name for tool in read.tools] == ["f"]
     assert [message.role for message in read.messages] == ["user", "assistant", "results"]
     assert read.messages[2].parts[0].call_id == read.messages[1].parts[0].call_id
@@ -239,13 +241,13 @@ def test_the_older_dialect_of_functions() -> None:
     ],
 )
 def test_what_is_accepted(changes: dict[str, Any]) -> None:
-    assert asked(**changes).request.messages
+    assert parse_request(**changes).request.messages
 
 
 def test_images_in_prompts_and_results() -> None:
     url = "data:image/png;base64,aGk="
     image = {"type": "image_url", "image_url": {"url": url}}
-    history = [*picture(url)["messages"], CALL, result({"type": "text", "text": "see"}, image)]
-    prompt, _, results = asked(messages=history).request.messages
+    history = [*picture(url)["messages"], CALL, result_with({"type": "text", "text": "see"}, image)]
+    prompt, _, results = parse_request(messages=history).request.messages
     assert (prompt.parts[0].kind, prompt.parts[0].content[0].data) == ("image", "aGk=")
     assert [piece.type for piece in results.parts[0].content] == ["text", "image"]

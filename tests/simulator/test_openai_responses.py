@@ -37,12 +37,12 @@ SAID = ModelReply(
 )
 
 
-def asked(**changes: Any) -> ParsedRequest:
+def parse_request(**changes: Any) -> ParsedRequest:
     return parse(json.dumps({**BODY, **changes}).encode(), {})
 
 
 def events(reply: ModelReply, **changes: Any) -> list[dict[str, Any]]:
-    data = b"".join(frame.data for frame in END.frames(reply, asked(**changes), STAMP))
+    data = b"".join(frame.data for frame in END.frames(reply, parse_request(**changes), STAMP))
     return [json.loads(line[6:]) for line in data.split(b"\n") if line.startswith(b"data: ")]
 
 
@@ -77,9 +77,9 @@ def test_every_event_is_one_of_the_official_package(stop: str) -> None:
     results = events(ModelReply(SAID.blocks, stop))
     for event in results:
         assert known.validate_python(event).type == event["type"]
-    whole = json.loads(END.whole(ModelReply(SAID.blocks, stop), asked(), STAMP))
-    assert Response.model_validate(whole).id == results[-1]["response"]["id"]
-    assert whole == results[-1]["response"]
+    response = json.loads(END.whole(ModelReply(SAID.blocks, stop), parse_request(), STAMP))
+    assert Response.model_validate(response).id == results[-1]["response"]["id"]
+    assert response == results[-1]["response"]
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_ends(stop: str, name: str, output: Any) -> None:
 
 
 def test_items_are_those_of_the_real_one() -> None:
-    thought, text, called, wrote = json.loads(END.whole(SAID, asked(), STAMP))["output"]
+    thought, text, called, wrote = json.loads(END.whole(SAID, parse_request(), STAMP))["output"]
     assert thought["summary"] == [{"type": "summary_text", "text": "Why."}]
     assert thought["encrypted_content"].startswith("gAAAA")
     assert text["content"][0]["text"] == "So é."
     assert (called["arguments"], called["status"]) == ('{"x": 1}', "completed")
     assert (wrote["type"], wrote["input"]) == ("custom_tool_call", "SELECT 1")
     assert called["call_id"] != wrote["call_id"]
-    plain = json.loads(END.whole(SAID, asked(include=[]), STAMP))
-    assert "encrypted_content" not in plain["output"][0]
-    assert (plain["instructions"], plain["tools"]) == ("Be brief.", BODY["tools"])
-    assert plain["usage"]["output_tokens_details"] == {"reasoning_tokens": 1}
+    plain_response = json.loads(END.whole(SAID, parse_request(include=[]), STAMP))
+    assert "encrypted_content" not in plain_response["output"][0]
+    assert (plain_response["instructions"], plain_response["tools"]) == ("Be brief.", BODY["tools"])
+    assert plain_response["usage"]["output_tokens_details"] == {"reasoning_tokens": 1}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from playground.core.tools import FREEFORM, ToolChoice
-from playground.protocols.openai_responses.refuse import sealed
+from playground.protocols.openai_responses.refuse import sealed_reasoning
 from playground.protocols.openai_responses.server import parse
 from playground.protocols.server import BadRequest, ParsedRequest
 
@@ -20,7 +20,7 @@ CALL = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "ok"}
 WROTE = {"type": "custom_tool_call", "call_id": "c2", "name": "g", "input": "SELECT 1"}
 TOOK = {"type": "custom_tool_call_output", "call_id": "c2", "output": "1"}
-SEAL = sealed("x")
+SEAL = sealed_reasoning("x")
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": SEAL}
 BODY: dict[str, Any] = {"model": "m", "input": [HI], "tools": [TOOL, FREE], "store": False}
 
@@ -39,7 +39,7 @@ CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": Fal
 NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
 
 
-def asked(**changes: Any) -> ParsedRequest:
+def parse_request(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
     return parse(json.dumps(body).encode(), {})
 
@@ -193,7 +193,7 @@ def image(url: Any) -> dict[str, Any]:
 )
 def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> None:
     with pytest.raises(BadRequest) as exception_info:
-        asked(**changes)
+        parse_request(**changes)
     assert words in str(exception_info.value)
     assert exception_info.value.status == (
         404 if "Item with id" in words or "persisted" in words else 400
@@ -214,12 +214,12 @@ SEEN = {
 @pytest.mark.parametrize(("param", "case"), SEEN.items())
 def test_what_was_seen_cites_who_saw_it(param: str | None, case: tuple[Any, str | None]) -> None:
     with pytest.raises(BadRequest) as exception_info:
-        asked(**case[0])
+        parse_request(**case[0])
     assert (exception_info.value.param, exception_info.value.code) == (param, case[1])
     assert exception_info.value.source.startswith("https://github.com/")
     assert not exception_info.value.inferred
     with pytest.raises(BadRequest) as guessed:
-        asked(input=[])
+        parse_request(input=[])
     assert guessed.value.inferred
 
 
@@ -239,17 +239,17 @@ def test_what_was_seen_cites_who_saw_it(param: str | None, case: tuple[Any, str 
     ],
 )
 def test_choices(choice: Any, read: ToolChoice, offered: list[str]) -> None:
-    request = asked(tool_choice=choice).request
+    request = parse_request(tool_choice=choice).request
     assert request.choice == read
     assert [tool.name for tool in request.tools] == offered
-    assert not asked(parallel_tool_calls=False).request.choice.parallel
+    assert not parse_request(parallel_tool_calls=False).request.choice.parallel
 
 
 def test_a_history_is_read_with_its_results() -> None:
     system = {"role": "developer", "content": "Be kind."}
     answer = {"role": "assistant", "content": [{"type": "output_text", "text": "Well."}]}
     failed = {**OUTPUT, "output": [{"type": "input_text", "text": "Error: no"}]}
-    request = asked(
+    request = parse_request(
         instructions="Be brief.", input=[system, HI, THOUGHT, answer, CALL, WROTE, failed, TOOK]
     ).request
     assert request.system == "Be brief.\nBe kind."
@@ -264,25 +264,29 @@ def test_a_history_is_read_with_its_results() -> None:
 
 
 def test_small_permissions() -> None:
-    assert asked(input="hi").request.messages[0].parts[0].text == "hi"
-    assert asked(tools=[]).request.tools == ()
-    assert asked(tools=[{"type": "web_search"}], tool_choice="required").request.tools == ()
+    assert parse_request(input="hi").request.messages[0].parts[0].text == "hi"
+    assert parse_request(tools=[]).request.tools == ()
+    assert parse_request(tools=[{"type": "web_search"}], tool_choice="required").request.tools == ()
     passed = {"role": "user", "content": "hi", "internal_chat_message_metadata_passthrough": {}}
-    assert asked(input=[passed], client_metadata={"a": "b"}).request.messages  # Codex sends both
+    assert parse_request(
+        input=[passed], client_metadata={"a": "b"}
+    ).request.messages  # Codex sends both
     # Without a word on it the real one makes a schema strict by itself.
-    assert not asked(**tool(parameters=OPEN)).request.tools[0].strict
-    assert asked(reasoning={"effort": "low", "summary": "auto"}).request.params["thinking"]
-    assert not asked(reasoning={"effort": "low"}).request.params["thinking"]
+    assert not parse_request(**tool(parameters=OPEN)).request.tools[0].strict
+    assert parse_request(reasoning={"effort": "low", "summary": "auto"}).request.params["thinking"]
+    assert not parse_request(reasoning={"effort": "low"}).request.params["thinking"]
     for name in ("moderation", "prompt_cache_options", "background_options", "access_programs"):
-        assert asked(**{name: {}}).request.messages
-    assert asked(tools=[{"type": "programmatic_tool_calling"}]).request.messages
-    assert asked(**items({"type": "configuration_update"})).request.messages
-    assert asked(include=["reasoning.encrypted_content"], model="gpt-4.1").request.messages
+        assert parse_request(**{name: {}}).request.messages
+    assert parse_request(tools=[{"type": "programmatic_tool_calling"}]).request.messages
+    assert parse_request(**items({"type": "configuration_update"})).request.messages
+    assert parse_request(include=["reasoning.encrypted_content"], model="gpt-4.1").request.messages
     own = {**THOUGHT, "encrypted_content": None, "id": "rs_" + "0a" * 24}
-    assert asked(store=True, **items(own, CALL, OUTPUT)).request.messages
+    assert parse_request(store=True, **items(own, CALL, OUTPUT)).request.messages
     token = urlsafe_b64encode(b"\x80" + bytes(range(150))).decode()
-    assert asked(**items({**THOUGHT, "encrypted_content": token}, CALL, OUTPUT)).request.messages
+    assert parse_request(
+        **items({**THOUGHT, "encrypted_content": token}, CALL, OUTPUT)
+    ).request.messages
     stored = {**THOUGHT, "encrypted_content": None, "id": "rs_" + "a" * 32}
-    assert asked(store=True, **items(stored, CALL, OUTPUT)).request.messages
-    (part,) = asked(**image("data:image/png;base64,aGk=")).request.messages[0].parts
+    assert parse_request(store=True, **items(stored, CALL, OUTPUT)).request.messages
+    (part,) = parse_request(**image("data:image/png;base64,aGk=")).request.messages[0].parts
     assert (part.content[0].media_type, part.content[0].data) == ("image/png", "aGk=")

@@ -10,7 +10,7 @@ import pytest
 from playground.core.messages import MessagePart
 from playground.core.tools import Tool
 from playground.executors.examples import EXAMPLES
-from playground.simulator.plan import clauses, enumerations, finds, forced_call, planned_calls
+from playground.simulator.plan import clauses, enumerations, find_values, forced_call, planned_calls
 from playground.web.demos import ASK_COLLEAGUE, DEMOS
 from tests.simulator.factories import DAY, INT, SHELF, TWO, B, N, S, one_of, some, tool
 
@@ -226,7 +226,7 @@ def test_clauses_joined_are_the_prompt_and_quotes_stay_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "matches"),
+    ("text", "expected"),
     [
         ("say 'hi' and “ho” but don't", ["quote hi", "quote ho"]),
         ("see https://example.com/a?b=c.", ["url https://example.com/a?b=c"]),
@@ -242,8 +242,8 @@ def test_clauses_joined_are_the_prompt_and_quotes_stay_whole() -> None:
         ("In Café Central, please", ["name Café Central"]),
     ],
 )
-def test_the_values_of_a_text(text: str, matches: list[str]) -> None:
-    assert [f"{find.kind} {find.text}" for find in finds(text)] == matches
+def test_the_values_of_a_text(text: str, expected: list[str]) -> None:
+    assert [f"{find.kind} {find.text}" for find in find_values(text)] == expected
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_names_that_are_listed_together(text: str, listed: list[list[str]]) -> N
     assert [[find.text for find in group] for group in enumerations(text)] == listed
 
 
-def named(name: str, **properties: dict[str, Any]) -> Tool:
+def make_tool(name: str, **properties: dict[str, Any]) -> Tool:
     properties = properties or {"city": S}
     return tool(name, "", " ".join(properties), **properties)
 
@@ -295,17 +295,17 @@ def named(name: str, **properties: dict[str, Any]) -> Tool:
     ],
 )
 def test_a_tool_that_the_prompt_names_is_called(prompt: str, names: str, calls: str) -> None:
-    rows = planned(prompt, tuple(map(named, names.split())))
+    rows = planned(prompt, tuple(map(make_tool, names.split())))
     assert [name for name, _ in rows] == calls.split()
     if "Paris" in prompt:
         assert all(arguments == {"city": "Paris"} for _, arguments in rows)
 
 
 def test_the_name_of_a_tool_is_no_argument() -> None:
-    [(_, arguments)] = planned("Use `save_text` with 'hello'", (named("save_text", text=S),))
+    [(_, arguments)] = planned("Use `save_text` with 'hello'", (make_tool("save_text", text=S),))
     assert arguments == {"text": "hello"}
 
 
 def test_a_forced_call_is_of_the_tool_that_the_prompt_names() -> None:
-    tools = (named("get_weather"), named("api_2"))
+    tools = (make_tool("get_weather"), make_tool("api_2"))
     assert forced_call("Weather in Paris by api_2", tools).tool.name == "api_2"

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from playground.net.isolation import isolated
+from playground.net.isolation import isolate_headers
 from playground.protocols.server import CUT, STALL, OutgoingFrame
 from playground.simulator.app import FrameResponse, SimulatorPace
 
@@ -74,5 +74,5 @@ async def test_a_stall_ends_when_nobody_listens() -> None:
 
 async def test_an_answer_without_a_body_has_its_headers() -> None:
     sent, _ = await played([])
-    assert sent[0]["headers"] == isolated([(b"x", b"y")])
+    assert sent[0]["headers"] == isolate_headers([(b"x", b"y")])
     assert bodies(sent) == [b""]

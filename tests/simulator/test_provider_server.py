@@ -22,9 +22,9 @@ from playground.protocols.server import (
     pieces,
 )
 from playground.simulator.app import ENDS
-from playground.simulator.faults import by_name
+from playground.simulator.faults import parse_fault
 from playground.simulator.model import reply
-from tests.simulator.factories import SHELF, asking, called, results, user
+from tests.simulator.factories import SHELF, asking, calls_message, results, user
 
 VERSION = {"anthropic-version": "2023-06-01"}
 SUM = ("c1", "calculator", '{"expression": "17*23"}')
@@ -36,8 +36,8 @@ STAMP = IdSource("s", 0)
 
 
 def frames(end: ProviderServer, answer: ModelReply) -> list[OutgoingFrame]:
-    asked = _read(end, asking(user("hi"), max_tokens=500))
-    return list(end.frames(answer, asked, STAMP))
+    body = _read(end, asking(user("hi"), max_tokens=500))
+    return list(end.frames(answer, body, STAMP))
 
 
 def _read(end: ProviderServer, request: ModelRequest) -> ParsedRequest:
@@ -56,9 +56,9 @@ def decoded(end: ProviderServer, data: bytes, *, clean: bool = True) -> list[obj
 @both
 @pytest.mark.parametrize("streamed", [True, False])
 def test_the_codec_reads_what_was_said(end: ProviderServer, streamed: bool) -> None:
-    asked = _read(end, asking(user("hi"), max_tokens=500))
+    body = _read(end, asking(user("hi"), max_tokens=500))
     data = b"".join(frame.data for frame in frames(end, SAID))
-    events = decoded(end, data if streamed else end.whole(SAID, asked, STAMP))
+    events = decoded(end, data if streamed else end.whole(SAID, body, STAMP))
     ended = [event for event in events if isinstance(event, PartEnded)]
     assert [part.name for part in ended] == ["", "f", "f"]
     assert ended[0].text == "Grüße 世界 🌍"
@@ -74,7 +74,7 @@ def test_the_codec_reads_what_was_said(end: ProviderServer, streamed: bool) -> N
     [ToolChoice(), ToolChoice("required", parallel=False), ToolChoice("tool", "translate")],
 )
 def test_the_end_reads_what_the_codec_wrote(end: ProviderServer, choice: ToolChoice) -> None:
-    history = (user("17*23?"), called(SUM), results(("c1", "391")))
+    history = (user("17*23?"), calls_message(SUM), results(("c1", "391")))
     request = asking(*history, tools=SHELF, choice=choice, max_tokens=500)
     read = _read(end, request).request
     assert _roles(read) == _roles(request)
@@ -116,7 +116,7 @@ def _roles(request: ModelRequest) -> list[str]:
 def test_a_twisted_stream_is_read_for_what_it_is(
     end: ProviderServer, fault: str, end_as: str
 ) -> None:
-    injected = by_name(fault)
+    injected = parse_fault(fault)
     assert injected.fault.twist is not None
     twisted = list(injected.fault.twist(frames(end, SAID), end, injected.number))
     dirty = any(frame.tag == "cut" for frame in twisted)
@@ -140,8 +140,8 @@ def test_a_twisted_stream_is_read_for_what_it_is(
     ids=["twice", "nan", "digits", "long", "half"],
 )
 def test_arguments_stand_to_the_letter_in_a_json_answer(end: ProviderServer, text: str) -> None:
-    asked = _read(end, asking(user("hi"), max_tokens=500))
-    events = decoded(end, end.whole(ModelReply((call("f", text),), "calls"), asked, STAMP))
+    body = _read(end, asking(user("hi"), max_tokens=500))
+    events = decoded(end, end.whole(ModelReply((call("f", text),), "calls"), body, STAMP))
     parts = [event for event in events if isinstance(event, PartEnded)]
     if end.name == "gemini" and "NaN" in text:
         assert parts == []
@@ -159,8 +159,8 @@ def _unread(end: ProviderServer, text: str) -> str:
 @both
 @pytest.mark.parametrize("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
 def test_what_is_no_json_is_a_text_in_a_json_answer(end: ProviderServer, text: str) -> None:
-    asked = _read(end, asking(user("hi"), max_tokens=500))
-    events = decoded(end, end.whole(ModelReply((call("f", text),), "calls"), asked, STAMP))
+    body = _read(end, asking(user("hi"), max_tokens=500))
+    events = decoded(end, end.whole(ModelReply((call("f", text),), "calls"), body, STAMP))
     parts = [event for event in events if isinstance(event, PartEnded)]
     if end.name == "gemini":  # it gives such a call up, and says so in its finish reason
         assert parts == []

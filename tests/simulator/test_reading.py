@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from playground.core.faults import FAULTS, scene, staged
+from playground.core.faults import FAULTS, scene, stage_result
 from playground.core.messages import MessagePart
 from playground.core.tools import Content, Tool, ToolResult, text_result
 from playground.protocols.registry import CODECS
 from playground.protocols.server import ModelReply
-from playground.simulator.history import answered_call
-from playground.simulator.model import combine_results, passing, reply
+from playground.simulator.history import call_outcome
+from playground.simulator.model import combine_results, is_temporary, reply
 from tests.factories import WEATHER
 from tests.simulator.talking import Talk
 
@@ -48,16 +48,16 @@ def says(message: str, wanted: str) -> bool:
 
 def spoken(talk: Talk) -> ModelReply:
     """The model's next turn, which becomes part of the talk."""
-    _, asked = talk.ask()
-    answer = reply(asked.request)
+    _, model_request = talk.ask()
+    answer = reply(model_request.request)
     talk.answer(answer)
     return answer
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", list(CODECS))
-@pytest.mark.parametrize("one", FAULTS, ids=lambda item: item.name)
-def test_every_fault_is_taken_and_answered_on_every_wire(protocol: str, one: Any) -> None:
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda item: item.name)
+def test_every_fault_is_taken_and_answered_on_every_wire(protocol: str, fault: Any) -> None:
     talk = Talk(protocol, tools=(LOOK, SEND))
     talk.prompt("What is the weather in Oslo?")
     spoken(talk)
@@ -66,11 +66,13 @@ def test_every_fault_is_taken_and_answered_on_every_wire(protocol: str, one: Any
     talk.prompt("What is the weather in Paris?")
     assert [call.name for call in spoken(talk).calls] == ["get_weather"]
     call = talk.session.turns[-1].calls[0]
-    result = staged(one.name, scene(talk.session, call), text_result(REAL) if one.runs else None)
+    result = stage_result(
+        fault.name, scene(talk.session, call), text_result(REAL) if fault.runs else None
+    )
     talk.results([result])
     answer = spoken(talk)
-    assert says(answer.text, SAID[one.name]), answer.text
-    again = SAID[one.name].endswith("once more.")
+    assert says(answer.text, SAID[fault.name]), answer.text
+    again = SAID[fault.name].endswith("once more.")
     assert [call.name for call in answer.calls] == ["get_weather"] * again
     if again:
         talk.results([result])
@@ -103,7 +105,7 @@ def test_the_second_try_may_go_well() -> None:
     ],
 )
 def test_only_passing_trouble_is_tried_again(text: str, tried: bool) -> None:
-    assert passing(text) == tried
+    assert is_temporary(text) == tried
 
 
 def failing(result: ToolResult, **changes: Any) -> ModelReply:
@@ -140,5 +142,5 @@ def test_nothing_is_tried_again_that_is_not_on_offer() -> None:
 def test_how_a_result_is_read(result: str, message: str) -> None:
     part = MessagePart("call", '{"city": "Paris", "days": 3}', "get_weather", "c")
     came = MessagePart("result", "", "get_weather", "c", (Content(text=result),))
-    text = combine_results([answered_call(part, came)])
+    text = combine_results([call_outcome(part, came)])
     assert says(text, message), text

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from playground.protocols.server import BadRequest
-from playground.simulator.recorded import LEFT, MatchingTake, Take, Tape, find_take, frames, headers
+from playground.simulator.recorded import (
+    LEFT,
+    MatchingExchange,
+    RecordedExchange,
+    RecordedSession,
+    find_exchange,
+    frames,
+    headers,
+)
 
 
 def body(*messages: Any) -> str:
@@ -19,29 +27,38 @@ def user(text: str) -> Any:
     return {"role": "user", "content": text}
 
 
-def called(name: str = "look", arguments: str = '{"a": 1}') -> Any:
+def call_message(name: str = "look", arguments: str = '{"a": 1}') -> Any:
     call = {"id": "c1", "function": {"name": name, "arguments": arguments}}
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
-def result(text: str) -> Any:
+def result_message(text: str) -> Any:
     return {"role": "tool", "tool_call_id": "c1", "content": text}
 
 
-def take(number: int, *messages: Any, **more: Any) -> Take:
+def take(number: int, *messages: Any, **more: Any) -> RecordedExchange:
     values: Any = {"status": 200, "headers": {}, "first_s": 0.5, "pieces": [(0.1, b"x")]}
-    return Take(number, body(*messages), clean=more.pop("clean", True), **{**values, **more})
+    return RecordedExchange(
+        number, body(*messages), clean=more.pop("clean", True), **{**values, **more}
+    )
 
 
 ASKED = user("Look.")
-TAPE = Tape(
+TAPE = RecordedSession(
     "openai_chat",
     [
         take(1, ASKED),
         take(2, ASKED),  # the same again: the first one failed, say
-        take(3, ASKED, called(), result("one")),
-        take(4, ASKED, called(), result("two")),
-        take(5, ASKED, called(), result("two"), {"role": "assistant", "content": "2"}, user("So?")),
+        take(3, ASKED, call_message(), result_message("one")),
+        take(4, ASKED, call_message(), result_message("two")),
+        take(
+            5,
+            ASKED,
+            call_message(),
+            result_message("two"),
+            {"role": "assistant", "content": "2"},
+            user("So?"),
+        ),
     ],
 )
 
@@ -52,18 +69,18 @@ TAPE = Tape(
         ([ASKED], 0, 1, ()),
         ([ASKED], 1, 2, ()),
         ([ASKED], 7, 2, ()),
-        ([ASKED, called(), result("two")], 0, 4, ()),
-        ([ASKED, called(arguments='{ "a":1 }'), result("one")], 0, 3, ()),
-        ([ASKED, called(), result("three")], 0, 3, ("look",)),
-        ([ASKED, called(), result("three")], 1, 4, ("look",)),
-        ([ASKED, called(arguments='{"a": 2}'), result("two")], 0, 4, ("look",)),
-        ([ASKED, called(arguments="{"), result("no")], 0, 3, ("look",)),
+        ([ASKED, call_message(), result_message("two")], 0, 4, ()),
+        ([ASKED, call_message(arguments='{ "a":1 }'), result_message("one")], 0, 3, ()),
+        ([ASKED, call_message(), result_message("three")], 0, 3, ("look",)),
+        ([ASKED, call_message(), result_message("three")], 1, 4, ("look",)),
+        ([ASKED, call_message(arguments='{"a": 2}'), result_message("two")], 0, 4, ("look",)),
+        ([ASKED, call_message(arguments="{"), result_message("no")], 0, 3, ("look",)),
     ],
 )
 def test_the_answer_whose_way_is_nearest(
     messages: list[Any], again: int, number: int, others: tuple[str, ...]
 ) -> None:
-    matching_take = find_take(TAPE, body(*messages), again)
+    matching_take = find_exchange(TAPE, body(*messages), again)
     assert (matching_take.take.number, matching_take.others) == (number, others)
 
 
@@ -72,23 +89,25 @@ def test_the_answer_whose_way_is_nearest(
     [
         ([user("Listen.")], "has the message “Look.” here, not the message “Listen.”. Send that "
          "one."),
-        ([ASKED, called(), result("two"), user("So?"), user("Thus.")], "The recording ends here"),
-        ([ASKED, called("hear"), result("two")], "has a call of look here, not a call of hear"),
+        ([ASKED, call_message(), result_message("two"), user("So?"), user("Thus.")],
+         "The recording ends here"),
+        ([ASKED, call_message("hear"), result_message("two")],
+         "has a call of look here, not a call of hear"),
         ([ASKED, user("Hey!")], "has a call of look here, not the message “Hey!”"),
-        ([ASKED, called()], "the result of look came first"),
+        ([ASKED, call_message()], "the result of look came first"),
         ([user("x" * 200)], "“" + "x" * 79 + "…”"),
     ],
 )  # fmt: skip
 def test_where_the_path_leaves_the_recording(messages: list[Any], words: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        find_take(TAPE, body(*messages), 0)
+        find_exchange(TAPE, body(*messages), 0)
     assert words in str(refused.value)
     assert str(refused.value).endswith("Or choose another model in Setup and continue with it.")
 
 
 def test_a_tape_without_takes_ends_at_once() -> None:
     with pytest.raises(BadRequest, match="The recording ends here"):
-        find_take(Tape("openai_chat", []), body(ASKED), 0)
+        find_exchange(RecordedSession("openai_chat", []), body(ASKED), 0)
 
 
 def test_bytes_keep_their_pieces_and_pauses_and_their_cut() -> None:
@@ -108,5 +127,5 @@ def test_headers_are_the_recorded_ones_but_for_those_of_the_connection() -> None
     }  # fmt: skip
     item = take(1, headers=recorded)
     stored_data = {"content-type": "text/event-stream", "x-ratelimit": "3"}
-    assert headers(MatchingTake(item)) == stored_data
-    assert headers(MatchingTake(item, ("a b", "ü"))) == {**stored_data, LEFT: "a%20b,%C3%BC"}
+    assert headers(MatchingExchange(item)) == stored_data
+    assert headers(MatchingExchange(item, ("a b", "ü"))) == {**stored_data, LEFT: "a%20b,%C3%BC"}

@@ -52,7 +52,7 @@ def path_at(end: ProviderServer, path: str) -> str:
 
 def test_recorded_requests_are_accepted_and_refused_as_they_were() -> None:
     outcomes: Counter[str] = Counter()
-    wrong = []
+    failures = []
     for file in sorted(FOLDER.glob("*/meta.json")):
         meta = json.loads(file.read_text("utf-8"))
         sent = json.loads(file.with_name("request.json").read_text("utf-8"))
@@ -71,7 +71,7 @@ def test_recorded_requests_are_accepted_and_refused_as_they_were() -> None:
             refusal = str(problem)
         outcomes["accepted" if status == 200 else "refused"] += 1
         if (status == 200) == bool(refusal):
-            wrong.append(f"{file.parent.name} ({status}): {refusal or 'accepted'}")
+            failures.append(f"{file.parent.name} ({status}): {refusal or 'accepted'}")
     if not outcomes:
         pytest.skip(f"No recordings in {FOLDER}: set PLAYGROUND_RECORDINGS to their folder.")
-    assert wrong == []
+    assert failures == []

@@ -58,7 +58,7 @@ def test_a_mistake_is_told_with_its_place(data: Any, place: str) -> None:
     assert str(exception_info.value).startswith(place + ":")
 
 
-def asked(model: str, *prompts: str) -> ModelRequest:
+def request_after(model: str, *prompts: str) -> ModelRequest:
     """A request after `prompts`, each but the last answered."""
     messages = []
     for prompt in prompts:
@@ -79,12 +79,12 @@ def test_of_several_scenarios_the_first_that_fits_is_played() -> None:
         turn = played.turn(request)
         return turn.reply.blocks[0].text if turn is not None else None
 
-    assert text(asked("a", "a cake")) == "1"
-    assert text(asked("a", "a cake", "bread")) == "2"
-    assert text(asked("b", "a cake")) == "3"
-    assert text(asked("b", "bread")) == "4"
-    assert "has ended" in (text(asked("b", "bread", "a cake")) or "")
-    assert text(asked("a", "bread")) is None
+    assert text(request_after("a", "a cake")) == "1"
+    assert text(request_after("a", "a cake", "bread")) == "2"
+    assert text(request_after("b", "a cake")) == "3"
+    assert text(request_after("b", "bread")) == "4"
+    assert "has ended" in (text(request_after("b", "bread", "a cake")) or "")
+    assert text(request_after("a", "bread")) is None
 
 
 @pytest.mark.parametrize(

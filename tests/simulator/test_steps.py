@@ -28,25 +28,25 @@ def two_calls() -> Log:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_messages_calls_and_results_in_order(protocol: str) -> None:
     log = two_calls().run("1.1").run("1.2")
-    matches = steps(protocol, body(protocol, log))
-    kinds = sorted((step.kind, step.name) for step in matches)
+    history_steps = steps(protocol, body(protocol, log))
+    kinds = sorted((step.kind, step.name) for step in history_steps)
     assert kinds == [
         ("call", "add_event"), ("call", "get_weather"), ("prompt", ""),
         ("result", "add_event"), ("result", "get_weather"),
     ]  # fmt: skip
-    assert PROMPT in json.dumps(matches[0].value)
-    assert {"city": "Paris"} in [step.value for step in matches]
-    assert matches[0].kind == "prompt"
+    assert PROMPT in json.dumps(history_steps[0].value)
+    assert {"city": "Paris"} in [step.value for step in history_steps]
+    assert history_steps[0].kind == "prompt"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_the_model_said_is_no_step(protocol: str) -> None:
     log = Log().start().prompt().request().part(0, "thinking", "hm").part(1, "text", "Rain.")
     log.end("stop").prompt("And in Rome?")
-    matches = steps(protocol, body(protocol, log))
-    assert [step.kind for step in matches] == ["prompt", "prompt"]
-    assert "And in Rome?" in json.dumps(matches[1].value)
-    assert matches[0].place != matches[1].place
+    history_steps = steps(protocol, body(protocol, log))
+    assert [step.kind for step in history_steps] == ["prompt", "prompt"]
+    assert "And in Rome?" in json.dumps(history_steps[1].value)
+    assert history_steps[0].place != history_steps[1].place
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ class Client:
         return response.json()
 
     async def ask(self, status: int = 200, **body: Any) -> Any:
-        whole = {"model": "m", "tools": [TOOL], **body}
-        return await self.send("POST", "/responses", whole, status)
+        full_body = {"model": "m", "tools": [TOOL], **body}
+        return await self.send("POST", "/responses", full_body, status)
 
 
 @pytest.fixture
@@ -166,8 +166,8 @@ async def test_items_of_a_conversation_are_added_read_and_deleted(client: Client
     assert (await client.send("GET", path))["metadata"] == {"c": "d"}
     assert (await client.send("DELETE", path))["object"] == "conversation.deleted"
     await client.send("GET", path, status=404)
-    wrong = {"items": [{"type": "banana"}]}
-    refused = await client.send("POST", "/conversations", wrong, 400)
+    bad_body = {"items": [{"type": "banana"}]}
+    refused = await client.send("POST", "/conversations", bad_body, 400)
     assert "Invalid value: 'banana'" in refused["error"]["message"]
 
 

@@ -16,7 +16,7 @@ from playground.simulator.app import ENDS
 from playground.simulator.model import is_final
 from playground.simulator.model import reply as model_reply
 from tests.simulator.client_loop import SHAPES, loop
-from tests.simulator.factories import WEATHER, asking, called, results, user
+from tests.simulator.factories import WEATHER, asking, calls_message, results, user
 
 PROMPT = "What is the weather in Paris? Answer as JSON."
 REPORT: dict[str, Any] = {
@@ -72,22 +72,25 @@ def answer(name: str, body: dict[str, Any]) -> str:
     """What the model answers to a body that the end of this name has read."""
     end = next(end for end in ENDS if end.name == name)
     headers = {"anthropic-version": "2023-06-01"}
-    asked = end.parse(json.dumps(body).encode(), headers, end.path)
-    return model_reply(asked.request).text
+    parsed = end.parse(json.dumps(body).encode(), headers, end.path)
+    return model_reply(parsed.request).text
 
 
-def named(schema: Any) -> dict[str, Any]:
+def schema_format(schema: Any) -> dict[str, Any]:
     return {"type": "json_schema", "name": "report", "schema": schema, "strict": True}
 
 
 FORMS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "response_format": (
         "openai_chat",
-        lambda s: {**CHAT, "response_format": {"type": "json_schema", "json_schema": named(s)}},
+        lambda s: {
+            **CHAT,
+            "response_format": {"type": "json_schema", "json_schema": schema_format(s)},
+        },
     ),
     "text.format": (
         "openai_responses",
-        lambda s: {"model": "m", "input": PROMPT, "text": {"format": named(s)}},
+        lambda s: {"model": "m", "input": PROMPT, "text": {"format": schema_format(s)}},
     ),
     "output_config": (
         "anthropic",
@@ -198,10 +201,10 @@ def reply(*messages: Message, **request: Any) -> ModelReply:
 
 
 def test_the_calls_come_first_then_json_of_what_they_gave() -> None:
-    asked = user("What is the weather in Paris?")
-    first = reply(asked, format={"schema": REPORT})
+    prompt = user("What is the weather in Paris?")
+    first = reply(prompt, format={"schema": REPORT})
     assert [(block.kind, block.name) for block in first.blocks] == [("call", "get_weather")]
-    last = reply(asked, called(RAIN), results(("c1", SAID)), format={"schema": REPORT})
+    last = reply(prompt, calls_message(RAIN), results(("c1", SAID)), format={"schema": REPORT})
     value = json.loads(last.text)
     jsonschema_rs.validate(REPORT, value)
     assert (value["city"], value["temperature"]) == ("Paris", 18)
@@ -209,7 +212,7 @@ def test_the_calls_come_first_then_json_of_what_they_gave() -> None:
 
 
 def test_a_list_has_an_item_for_each_result() -> None:
-    both = called(RAIN, ("c2", "get_weather", '{"city": "Rome"}'))
+    both = calls_message(RAIN, ("c2", "get_weather", '{"city": "Rome"}'))
     came = results(("c1", '{"temperature": 18}'), ("c2", '{"temperature": 25}'))
     item: dict[str, Any] = {
         "properties": {"city": {"type": "string"}, "temperature": {"type": "integer"}}
@@ -221,8 +224,8 @@ def test_a_list_has_an_item_for_each_result() -> None:
         "required": ["cities"],
     }
     last = reply(user("Weather in Paris and Rome?"), both, came, format={"schema": schema})
-    matches = [(city["city"], city["temperature"]) for city in json.loads(last.text)["cities"]]
-    assert matches == [("Paris", 18), ("Rome", 25)]
+    cities = [(city["city"], city["temperature"]) for city in json.loads(last.text)["cities"]]
+    assert cities == [("Paris", 18), ("Rome", 25)]
 
 
 @pytest.mark.parametrize(
@@ -251,14 +254,14 @@ def test_a_run_that_must_call_comes_to_its_end(
             tool = next(tool for tool in tools if tool.name == block.name)
             jsonschema_rs.validate(dict(tool.parameters), json.loads(block.text))
             history += [
-                called((f"c{number}", block.name, block.text)),
+                calls_message((f"c{number}", block.name, block.text)),
                 results((f"c{number}", SAID)),
             ]
     assert items == calls
 
 
 def test_what_ends_a_run_tells_what_was_found() -> None:
-    history = (user("What is the weather in Paris?"), called(RAIN), results(("c1", SAID)))
+    history = (user("What is the weather in Paris?"), calls_message(RAIN), results(("c1", SAID)))
     [block] = reply(*history, tools=(WEATHER, FINAL), choice=FORCED).calls
     assert json.loads(block.text)["temperature"] == 18
     [block] = reply(*history, tools=(WEATHER, END), choice=FORCED).calls
@@ -267,7 +270,12 @@ def test_what_ends_a_run_tells_what_was_found() -> None:
 
 def test_the_last_answer_is_given_again_where_it_was_refused() -> None:
     ended = ("c2", "final_result", "{}")
-    history = (user("Weather in Paris?"), called(RAIN), results(("c1", SAID)), called(ended))
+    history = (
+        user("Weather in Paris?"),
+        calls_message(RAIN),
+        results(("c1", SAID)),
+        calls_message(ended),
+    )
     refused = results(("c2", "Field required: city"), is_error=True)
     [block] = reply(*history, refused, tools=(WEATHER, FINAL)).calls
     assert block.name == "final_result"

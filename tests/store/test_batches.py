@@ -18,7 +18,7 @@ from playground.store.batches import (
     batch_rows,
     claim,
     finish,
-    newest_alike,
+    newest_same_batch,
     run_rows,
     set_state,
     unclaim,
@@ -28,7 +28,7 @@ from playground.store.log import Log
 from playground.store.schema import MIGRATIONS
 from playground.store.search import parse_query, search
 from playground.store.writes import WriteBatch
-from tests.playbook import begun, logged
+from tests.playbook import number_events, start_events
 from tests.store.test_database import opened
 from tests.store.test_log import summary
 
@@ -71,8 +71,8 @@ async def test_the_newest_batch_that_asks_the_same(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db") as database:
         for row in (*rows, replace(ROW, id="other", digest="e", created_ms=9)):
             await add_batch(database, row)
-        assert await newest_alike(database, "d") == rows[1]
-        assert await newest_alike(database, "f") is None
+        assert await newest_same_batch(database, "d") == rows[1]
+        assert await newest_same_batch(database, "f") is None
         assert [row.id for row in await batch_rows(database)] == ["other", "b3", "b2", "b1"]
         changed = replace(rows[0], state="stopped", why="The limit.", updated_ms=20)
         await set_state(database, changed)
@@ -85,7 +85,7 @@ async def test_the_list_leaves_runs_out_and_a_search_has_them(tmp_path: Path) ->
         log = await Log.open(database)
         for name, batch in (("mine", ""), ("run", "b1")):
             of_batch = replace(summary(name, title=f"the {name}"), batch=batch)
-            await log.append(WriteBatch(name, logged(*begun()), summary=of_batch))
+            await log.append(WriteBatch(name, number_events(*start_events()), summary=of_batch))
         assert [listed.id for listed in await log.summaries()] == ["mine"]
         assert [listed.id for listed in await log.summaries("run")] == ["run"]
         item = await log.summary("run")

@@ -53,12 +53,12 @@ async def test_nothing_that_was_written_is_held(tmp_path: Path) -> None:
 
     async with opened(tmp_path / "a.db") as database:
         rows = Rows([("a", "{}")])
-        held = weakref.ref(rows)
+        rows_ref = weakref.ref(rows)
         await database.write([Statement(TOOL, rows)])
         del rows
         assert await names(database) == ["a"]
         gc.collect()
-        assert held() is None
+        assert rows_ref() is None
 
 
 async def test_a_file_that_others_could_read_is_made_private(tmp_path: Path) -> None:

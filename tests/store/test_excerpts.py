@@ -27,7 +27,7 @@ def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "matches"),
+    ("text", "expected"),
     [
         ("a", [ExcerptPart("a", False)]),
         (
@@ -40,5 +40,5 @@ def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
         ("", []),
     ],
 )
-def test_marks_stand_around_what_was_found(text: str, matches: list[ExcerptPart]) -> None:
-    assert excerpt_parts(text.encode()) == matches
+def test_marks_stand_around_what_was_found(text: str, expected: list[ExcerptPart]) -> None:
+    assert excerpt_parts(text.encode()) == expected

@@ -49,7 +49,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "matches"),
+    ("session_id", "expected"),
     [
         ("a", ["a", "c1", "d", "e"]),
         ("d", ["a", "c1", "d", "e"]),
@@ -61,9 +61,9 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     ],
 )
 async def test_all_of_one_family_are_found(
-    database: Database, asked: str, matches: list[str]
+    database: Database, session_id: str, expected: list[str]
 ) -> None:
-    assert [relative.id for relative in await family(database, asked)] == matches
+    assert [relative.id for relative in await family(database, session_id)] == expected
 
 
 async def test_the_forks_of_a_session_say_where_they_begin(database: Database) -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
+def frequent_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_module, "PROBE_S", 0.01)
 
 

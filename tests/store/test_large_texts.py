@@ -16,10 +16,10 @@ from playground.store import log as log_module
 from playground.store import writes
 from playground.store.database import APPLICATION_ID, Database
 from playground.store.log import Log
-from playground.store.maintenance import REBUILD, purge, search_differs
+from playground.store.maintenance import REBUILD, purge, search_differences
 from playground.store.schema import INDEXED, MIGRATIONS
-from playground.store.writes import Copied, Summary, WriteBatch, long_text, statements
-from tests.playbook import begun, call, checked, logged, part, turn
+from playground.store.writes import CopiedPart, Summary, WriteBatch, long_text, statements
+from tests.playbook import call, call_checked, number_events, part, start_events, turn
 from tests.store.test_database import opened
 
 pytestmark = pytest.mark.anyio
@@ -47,18 +47,18 @@ async def indexed(database: Database) -> list[tuple[object, ...]]:
     output = "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, found, instance)"
     await database._writer.execute(output)
     try:
-        matches = await database._writer.execute_fetchall(
+        word_rows = await database._writer.execute_fetchall(
             "SELECT * FROM temp.words ORDER BY 1, 2, 4"
         )
-        return [tuple(row) for row in matches]
+        return [tuple(row) for row in word_rows]
     finally:
         await database._writer.execute("DROP TABLE temp.words")
 
 
 async def words(database: Database) -> set[tuple[object, object]]:
     """(word, position) of those that are looked at here."""
-    matches = {(row[0], row[1]) for row in await indexed(database)}
-    return {row for row in matches if row[0] in ("early", "middle", "late")}
+    word_set = {(row[0], row[1]) for row in await indexed(database)}
+    return {row for row in word_set if row[0] in ("early", "middle", "late")}
 
 
 def shortened(monkeypatch: pytest.MonkeyPatch, large: int, piece: int) -> None:
@@ -71,8 +71,8 @@ async def test_large_texts_are_read_as_they_were_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shortened(monkeypatch, 1, 4)
-    events = logged(*begun(), *turn(1, *PARTS))
-    whole = [event for event in events if not isinstance(event.event, PartDelta)]
+    events = number_events(*start_events(), *turn(1, *PARTS))
+    whole_events = [event for event in events if not isinstance(event.event, PartDelta)]
     kinds = {type(event.event) for event in events if len(long_text(event.event)) > 1}
     assert kinds == {PartEnded, PartDelta, RequestSent}
     async with opened(tmp_path / "a.db") as database:
@@ -90,10 +90,10 @@ async def test_large_texts_are_read_as_they_were_written(
             parent="s",
             parent_seq=9,
         )
-        await log.append(WriteBatch("t", summary=child, copied=Copied("s", 9, 0)))
+        await log.append(WriteBatch("t", summary=child, copied=CopiedPart("s", 9, 0)))
         assert await log.events("s") == events
         assert await log.events("s", 4, limit=3) == events[4:7]
-        assert await log.opening("s") == whole
+        assert await log.events_to_fold("s") == whole_events
         assert await log.events("t") == events[:9]
         for session in ("s", "t"):
             await purge(database, session)
@@ -105,7 +105,9 @@ async def test_what_is_shorter_once_read_is_read_to_its_end(
 ) -> None:
     """JSON makes one of two halves of a character that stand beside each other in a text."""
     shortened(monkeypatch, 4, 4)
-    events = logged(*begun(), *turn(1, part(0, text="\ud83d\ude00\ud83d\ude00 and the rest")))
+    events = number_events(
+        *start_events(), *turn(1, part(0, text="\ud83d\ude00\ud83d\ude00 and the rest"))
+    )
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(WriteBatch("s", events, summary=SUMMARY))
@@ -122,13 +124,15 @@ async def test_the_beginning_of_a_long_text_is_indexed(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(
-            WriteBatch("s", logged(*begun(), *turn(1, part(0, text=text))), summary=SUMMARY)
+            WriteBatch(
+                "s", number_events(*start_events(), *turn(1, part(0, text=text))), summary=SUMMARY
+            )
         )
         before = await indexed(database)
         assert {word for word, _ in await words(database)} == {"early", "middle"}
         await database.write(REBUILD)
         assert await indexed(database) == before
-        assert await search_differs(database) == []
+        assert await search_differences(database) == []
         await purge(database, "s")
         assert await indexed(database) == []
 
@@ -157,7 +161,9 @@ async def test_a_long_text_of_an_older_file_is_indexed_anew_and_read(tmp_path: P
 def test_no_row_holds_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite copies the values of a row, and keeps the last."""
     shortened(monkeypatch, 20, 10)
-    events = logged(*begun(), *turn(1, part(0, text="x" * 100), part(1, text="small")))
+    events = number_events(
+        *start_events(), *turn(1, part(0, text="x" * 100), part(1, text="small"))
+    )
     rows = [row for statement in statements(WriteBatch("s", events), 0) for row in statement.rows]
     assert "x" * 20 in str(rows)
     assert "x" * 21 not in str(rows)
@@ -170,9 +176,9 @@ async def test_past_calls_have_all_of_their_arguments(
     shortened(monkeypatch, 5, 4)
     arguments = '{"city":"Llanfair\ud83dpwllgwyngyll\udc00"}'  # a model can write half a character
     events = [
-        *begun(),
+        *start_events(),
         *turn(1, call(0, arguments=arguments)),
-        checked("1.0"),
+        call_checked("1.0"),
         CallDecided("1.0", "deny"),
     ]
     events.append(CallEnded("1.0", ToolResult((Content("text", "It is sunny."),))))
@@ -182,7 +188,7 @@ async def test_past_calls_have_all_of_their_arguments(
             replace(logged, source=Source(1, 0, 1))
             if isinstance(logged.event, PartEnded)
             else logged
-            for logged in logged(*events)
+            for logged in number_events(*events)
         ]
         await log.append(WriteBatch("s", numbered, summary=SUMMARY))
         assert [past_call.arguments for past_call in await log.past_calls("get_weather")] == [

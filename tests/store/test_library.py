@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from playground.core.errors import NotFound
-from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.servers import Acceptance, Server, fingerprint
 from playground.core.settings import Profile
 from playground.core.tools import Tool
 from playground.store.library import Library
@@ -102,8 +102,8 @@ async def test_servers_are_kept_with_what_was_accepted(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db") as database:
         library = Library(database)
         server = Server("files", command="npx", args=("-y", "x"), env={"A": "${A}"})
-        await library.save_server(server, Accepted(), 1)
-        accepted = Accepted(fingerprint(server), {"read": "abc"})
+        await library.save_server(server, Acceptance(), 1)
+        accepted = Acceptance(fingerprint(server), {"read": "abc"})
         await library.save_server(server, accepted, 2)
         assert await library.servers() == [(server, accepted)]
         assert fingerprint(replace(server, args=("-y", "y"))) != accepted.server

@@ -22,19 +22,19 @@ from playground.core.session import session_data
 from playground.core.tools import text_result
 from playground.store.database import Statement
 from playground.store.log import Log
-from playground.store.writes import Chunk, Closed, Summary, WriteBatch
+from playground.store.writes import Chunk, ClosedRecording, Summary, WriteBatch
 from tests import factories
-from tests.playbook import begun, call, checked, failed, logged, part, run, turn
+from tests.playbook import call, call_checked, failed, number_events, part, run, start_events, turn
 from tests.store.test_database import opened
 
 pytestmark = pytest.mark.anyio
 
-CLOSED = Closed(1, True, [(2, 5)], "ab" * 32)
+CLOSED = ClosedRecording(1, True, [(2, 5)], "ab" * 32)
 
-EVENTS = logged(
-    *begun(),
+EVENTS = number_events(
+    *start_events(),
     *turn(1, part(0, "thinking", "hm"), call(1)),
-    checked("1.1"),
+    call_checked("1.1"),
     run("1.1"),
 )
 
@@ -67,18 +67,18 @@ async def test_there_and_back(tmp_path: Path) -> None:
         assert await log.recordings("s") == {1: CLOSED}
         assert await log.chunks("s", 1) == chunks[:2]
         assert (await Log.open(database)).position == len(events)
-        for loggeds in (await log.events("s", deltas=False), await log.opening("s")):
+        for loggeds in (await log.events("s", deltas=False), await log.events_to_fold("s")):
             assert not any(isinstance(item.event, PartDelta) for item in loggeds)
             assert session_data(fold("s", loggeds)) == session_data(fold("s", events))
 
 
 async def test_an_open_answer_keeps_its_deltas(tmp_path: Path) -> None:
-    events = logged(*begun(), *turn(1, part(0)), *failed(2, part(0))[:4])
+    events = number_events(*start_events(), *turn(1, part(0)), *failed(2, part(0))[:4])
     assert not any(isinstance(event.event, ResponseFailed) for event in events)
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(WriteBatch("s", events, summary=summary("s")))
-        opening = await log.opening("s")
+        opening = await log.events_to_fold("s")
         assert sum(isinstance(logged.event, PartDelta) for logged in opening) == 1
         assert fold("s", opening).turns[1].text == fold("s", events).turns[1].text == "hi"
 
@@ -122,9 +122,9 @@ async def test_past_calls_of_a_tool_newest_first(tmp_path: Path) -> None:
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(
-            WriteBatch("s", logged(*written, *others), summary=summary("s", title="Sums"))
+            WriteBatch("s", number_events(*written, *others), summary=summary("s", title="Sums"))
         )
-        await log.append(WriteBatch("t", logged(written[0]), summary=summary("t")))
+        await log.append(WriteBatch("t", number_events(written[0]), summary=summary("t")))
         await log.mark_deleted("t", 1)
         past = await log.past_calls("add", limit=2)
         assert [(past_call.session, past_call.title, past_call.seq) for past_call in past] == [
@@ -136,7 +136,7 @@ async def test_past_calls_of_a_tool_newest_first(tmp_path: Path) -> None:
 
 
 async def test_past_results_of_a_tool_those_of_this_session_first(tmp_path: Path) -> None:
-    def made(city: str, name: str = "get_weather", edited: str | None = None) -> list[Logged]:
+    def run_events(city: str, name: str = "get_weather", edited: str | None = None) -> list[Logged]:
         log = factories.Log().start().prompt().request()
         log.call(0, "look", {}).call(1, name, {"city": city}).end().check("1.0").check("1.1")
         log.run("1.0", "never")
@@ -151,9 +151,11 @@ async def test_past_results_of_a_tool_those_of_this_session_first(tmp_path: Path
             ("gone", "Bonn", None),
             ("new", "Kyoto", '{"city": "Kobe"}'),
         ):
-            events = made(city, edited=edited)
+            events = run_events(city, edited=edited)
             await log.append(WriteBatch(session, events, summary=summary(session, title=city)))
-        await log.append(WriteBatch("other", made("Paris", "other"), summary=summary("other")))
+        await log.append(
+            WriteBatch("other", run_events("Paris", "other"), summary=summary("other"))
+        )
         open_ = factories.Log().start().prompt().request().call(0, "get_weather", {}).end()
         await log.append(WriteBatch("open", open_.events, summary=summary("open")))
         denied = factories.Log().start().prompt().request().call(0, "get_weather", {}).end()
@@ -181,7 +183,7 @@ async def test_past_results_of_a_tool_those_of_this_session_first(tmp_path: Path
 
 
 async def test_what_a_person_denied_of_a_tool_newest_first(tmp_path: Path) -> None:
-    def made(city: str, decided: CallDecided, name: str = "get_weather") -> list[Logged]:
+    def decided_events(city: str, decided: CallDecided, name: str = "get_weather") -> list[Logged]:
         log = factories.Log().start().prompt().request()
         log.call(0, "get_weather", {"city": "never"}).call(1, name, {"city": city}).end()
         return log.check("1.1").add(decided).events
@@ -190,12 +192,12 @@ async def test_what_a_person_denied_of_a_tool_newest_first(tmp_path: Path) -> No
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         for session, events in (
-            ("old", made("Oslo", deny)),
-            ("ran", made("Rome", CallDecided("1.1", "run"))),
-            ("rule", made("Bonn", CallDecided("1.1", "deny", "rule", "no"))),
-            ("other", made("Paris", deny, "other")),
-            ("half", made("Riga", deny, "half \ud800")),
-            ("gone", made("Kyoto", deny)),
+            ("old", decided_events("Oslo", deny)),
+            ("ran", decided_events("Rome", CallDecided("1.1", "run"))),
+            ("rule", decided_events("Bonn", CallDecided("1.1", "deny", "rule", "no"))),
+            ("other", decided_events("Paris", deny, "other")),
+            ("half", decided_events("Riga", deny, "half \ud800")),
+            ("gone", decided_events("Kyoto", deny)),
         ):
             await log.append(WriteBatch(session, events, summary=summary(session)))
         await log.mark_deleted("gone", 1)  # what was denied there stays denied

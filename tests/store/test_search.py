@@ -14,14 +14,23 @@ from playground.store.database import Database
 from playground.store.log import Log
 from playground.store.search import (
     SearchResult,
-    _inside,
+    _positions_inside,
     choices,
     parse_query,
     search,
     search_in_thread,
 )
-from playground.store.writes import Copied, Summary, WriteBatch
-from tests.playbook import begun, call, checked, logged, part, ran, run, turn
+from playground.store.writes import CopiedPart, Summary, WriteBatch
+from tests.playbook import (
+    call,
+    call_checked,
+    number_events,
+    part,
+    run,
+    run_call,
+    start_events,
+    turn,
+)
 from tests.store.test_database import opened
 
 pytestmark = pytest.mark.anyio
@@ -30,10 +39,12 @@ YEAR = 1_767_225_600_000  # 2026-01-01
 
 
 def says(prompt: str, answer: str = "hi") -> list[Event]:
-    return [*begun(), PromptAdded(prompt), *turn(1, part(0, "text", answer))]
+    return [*start_events(), PromptAdded(prompt), *turn(1, part(0, "text", answer))]
 
 
-async def kept(log: Log, name: str, events: list[Event], at_ms: int, **changes: object) -> None:
+async def append_session(
+    log: Log, name: str, events: list[Event], at_ms: int, **changes: object
+) -> None:
     summary = Summary(
         name,
         title=name.title(),
@@ -46,19 +57,21 @@ async def kept(log: Log, name: str, events: list[Event], at_ms: int, **changes: 
         profile="p",
     )
     values = {**vars(summary), **changes}
-    await log.append(WriteBatch(name, logged(*events), summary=Summary(**values)))
+    await log.append(WriteBatch(name, number_events(*events), summary=Summary(**values)))
 
 
 @pytest.fixture(scope="module")
 async def database(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Database]:
     async with opened(tmp_path_factory.mktemp("search") / "a.db") as database:
         log = await Log.open(database)
-        await kept(log, "old", says("Refund the naïve customer", "Refunded twice"), YEAR)
-        tool = [*begun(), *turn(1, part(0), call(1)), checked("1.1"), run("1.1")]
-        tool += ran("1.1", "a <b>refund</b> of 5 & more")
-        await kept(log, "tool", tool, YEAR + DAY, state="failed", model="m-2")
-        await kept(log, "odd", says("lone \ud800 surrogate \x02 mark"), YEAR + 2 * DAY, own=False)
-        copied = Copied("old", 4, 1)
+        await append_session(log, "old", says("Refund the naïve customer", "Refunded twice"), YEAR)
+        tool = [*start_events(), *turn(1, part(0), call(1)), call_checked("1.1"), run("1.1")]
+        tool += run_call("1.1", "a <b>refund</b> of 5 & more")
+        await append_session(log, "tool", tool, YEAR + DAY, state="failed", model="m-2")
+        await append_session(
+            log, "odd", says("lone \ud800 surrogate \x02 mark"), YEAR + 2 * DAY, own=False
+        )
+        copied = CopiedPart("old", 4, 1)
         fork = Summary(
             "fork",
             title="Refund it",
@@ -74,7 +87,7 @@ async def database(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Da
         await marks.pin(database, "tool", 1)
         await marks.archive(database, "odd", 1)
         await marks.set_tags(database, "old", ["a b", "x"])
-        await kept(log, "gone", says("Refund nothing"), YEAR)
+        await append_session(log, "gone", says("Refund nothing"), YEAR)
         await log.mark_deleted("gone", 1)
         yield database
 
@@ -86,7 +99,7 @@ async def ids(database: Database, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "matches"),
+    ("text", "expected"),
     [
         ("refund", ["fork", "tool", "old"]),  # a title first, then newest text first
         ("REFU", ["fork", "tool", "old"]),
@@ -114,8 +127,8 @@ async def ids(database: Database, text: str) -> list[str]:
         ("", ["fork", "odd", "tool", "old"]),
     ],
 )
-async def test_what_is_found(database: Database, text: str, matches: list[str]) -> None:
-    assert await ids(database, text) == matches
+async def test_what_is_found(database: Database, text: str, expected: list[str]) -> None:
+    assert await ids(database, text) == expected
 
 
 async def test_tools_are_found_by_name_and_narrow(database: Database) -> None:
@@ -184,20 +197,20 @@ async def test_the_index_is_asked_once_however_many_are_found(
     database: Database, monkeypatch: pytest.MonkeyPatch, text: str, most: int
 ) -> None:
     """To ask it costs the more the commoner a word is; once for each hit was half a second."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def connect(path: str, **options: object) -> sqlite3.Connection:
         connection = sqlite3.connect(path, uri=True)
-        connection.set_trace_callback(asked.append)
+        connection.set_trace_callback(requests.append)
         return connection
 
     monkeypatch.setattr("playground.store.search.sqlite3", SimpleNamespace(**vars(sqlite3)))
     monkeypatch.setattr("playground.store.search.sqlite3.connect", connect)
     assert (await search(database.path, parse_query(text), 50)).hits
-    assert sum("found MATCH" in text for text in asked) == most
+    assert sum("found MATCH" in text for text in requests) == most
 
 
 async def test_sessions_that_ran_at_the_same_time_keep_apart(database: Database) -> None:
     """The positions of the one lie within those of the other."""
-    assert list(_inside([9, 7, 5, 3, 1], [(2, 6), (4, 5), (9, 9)])) == [9, 5, 3]
-    assert list(_inside([9, 1], [])) == []
+    assert list(_positions_inside([9, 7, 5, 3, 1], [(2, 6), (4, 5), (9, 9)])) == [9, 5, 3]
+    assert list(_positions_inside([9, 1], [])) == []

@@ -19,15 +19,15 @@ from playground.core.events import (
     Usage,
     Warned,
 )
-from playground.core.reducer import cut
+from playground.core.reducer import fork_prefix
 from playground.core.serialization import to_row
 from playground.store import log as log_module
 from playground.store import writes
 from playground.store.database import Database, Statement
 from playground.store.log import Log
-from playground.store.maintenance import purge, search_differs
-from playground.store.writes import Chunk, Copied, Summary, WriteBatch
-from tests.playbook import begun, call, checked, failed, logged, part, turn
+from playground.store.maintenance import purge, search_differences
+from playground.store.writes import Chunk, CopiedPart, Summary, WriteBatch
+from tests.playbook import call, call_checked, failed, number_events, part, start_events, turn
 from tests.store.test_database import opened
 
 pytestmark = pytest.mark.anyio
@@ -127,11 +127,13 @@ async def test_what_was_written_is_read(tmp_path: Path, monkeypatch: pytest.Monk
                 assert await log.events(session, after) == later, (seed, after)
                 limit = after % 8
                 assert await log.events(session, after, limit=limit) == later[:limit]
-            plain = [event for event in events if not isinstance(event.event, PartDelta)]
-            assert await log.events(session, deltas=False) == plain
-            ended = max((o.seq for o in plain if isinstance(o.event, ResponseEnded)), default=0)
-            opening = [event for event in events if event in plain or event.seq > ended]
-            assert await log.opening(session) == opening
+            whole_events = [event for event in events if not isinstance(event.event, PartDelta)]
+            assert await log.events(session, deltas=False) == whole_events
+            ended = max(
+                (o.seq for o in whole_events if isinstance(o.event, ResponseEnded)), default=0
+            )
+            opening = [event for event in events if event in whole_events or event.seq > ended]
+            assert await log.events_to_fold(session) == opening
             await _compare_chunks(log, session, chunks)
             assert await rows_of(database, "events", session) < len(events)
         assert (await Log.open(database)).position == log.position == 6 * 55
@@ -146,15 +148,17 @@ async def _compare_chunks(log: Log, session: str, chunks: list[Chunk]) -> None:
         portions = [portion async for portion in log.portions(session, number)]
         assert [chunk for portion in portions for chunk in portion] == own
         size += own[-1].start + len(own[-1].data)
-    assert await log.recorded(session) == size
+    assert await log.recorded_size(session) == size
 
 
 async def test_a_fork_and_its_heir_have_the_whole_of_it(tmp_path: Path) -> None:
     """No fork begins within a row; and the bytes go to the fork when its parent is purged."""
-    answers = [*turn(1, part(0), call(1)), checked("1.1"), *failed(2, part(0))]
-    events = logged(*begun(), *(letter for event in answers for letter in _letters(event)))
+    answers = [*turn(1, part(0), call(1)), call_checked("1.1"), *failed(2, part(0))]
+    events = number_events(
+        *start_events(), *(letter for event in answers for letter in _letters(event))
+    )
     chunks = [Chunk(1, place * 3, place, b"abc") for place in range(9)]
-    cuts = {cut(events, "s", seq).seq for seq in range(1, len(events) + 1)}
+    cuts = {fork_prefix(events, "s", seq).seq for seq in range(1, len(events) + 1)}
     assert len(cuts) == 5
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
@@ -162,15 +166,15 @@ async def test_a_fork_and_its_heir_have_the_whole_of_it(tmp_path: Path) -> None:
         for seq in cuts:
             name = f"fork {seq}"
             child = replace(SUMMARY, id=name, parent="s", parent_seq=seq)
-            await log.append(WriteBatch(name, summary=child, copied=Copied("s", seq, 1)))
+            await log.append(WriteBatch(name, summary=child, copied=CopiedPart("s", seq, 1)))
             assert await log.events(name) == events[:seq]
             assert await log.chunks(name) == await log.chunks("s") == chunks
-            assert await log.recorded(name) == 27
+            assert await log.recorded_size(name) == 27
         await purge(database, "s")
         assert await rows_of(database, "events", "s") == await rows_of(database, "chunks", "s") == 0
         heirs = sorted(f"fork {seq}" for seq in cuts)
         assert await rows_of(database, "chunks", heirs[0]) == 1
-        assert await search_differs(database) == []
+        assert await search_differences(database) == []
         for name in heirs:
             assert await log.chunks(name) == chunks
             assert await log.events(name) == events[: int(name[5:])]

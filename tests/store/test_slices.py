@@ -26,8 +26,8 @@ from playground.store.database import APPLICATION_ID, Database, Statement
 from playground.store.log import Log
 from playground.store.maintenance import purge
 from playground.store.schema import MIGRATIONS
-from playground.store.slices import LONG, SMALL, cut, numbers_of, runs_of, spans_over
-from playground.store.writes import Copied, Summary, WriteBatch, long_text, with_text
+from playground.store.slices import LONG, SMALL, numbers_of, runs_of, slice_body, spans_over
+from playground.store.writes import CopiedPart, Summary, WriteBatch, long_text, with_text
 from tests.store.test_database import opened
 from tests.store.test_large_texts import shortened
 
@@ -92,7 +92,7 @@ async def stored_bytes(database: Database) -> int:
 
 @given(BODIES)
 def test_slices_joined_are_the_body(body: str) -> None:
-    pieces = list(cut(body).slices())
+    pieces = list(slice_body(body).slices())
     assert "".join(pieces) == body
     assert all(0 < len(piece) <= LONG for piece in pieces)
 
@@ -108,7 +108,7 @@ def test_a_body_is_cut_as_if_it_were_the_first(
         patch.setattr(slices, "LEAST", tuple(min(least, bounds[0]) for least in slices.LEAST))
         before = None
         for body in bodies:
-            first, before = cut(body), cut(body, before)
+            first, before = slice_body(body), slice_body(body, before)
             assert [place.end for place in before.places] == [place.end for place in first.places]
             assert before.hashes == first.hashes
 
@@ -147,7 +147,7 @@ async def test_any_bodies_are_read_as_they_were_sent(
                 del left[:size]
             rows = await rows_of(database, "s")
             assert len({digest for _, digest, _ in rows}) == len(rows), "each is there once"
-            assert await log.events("s") == await log.opening("s") == events
+            assert await log.events("s") == await log.events_to_fold("s") == events
             for after in range(len(events)):
                 assert await log.events("s", after, limit=1) == events[after : after + 1]
             child = Summary(
@@ -163,7 +163,7 @@ async def test_any_bodies_are_read_as_they_were_sent(
                 parent_seq=forked,
             )
             further = requests(bodies[::-1], forked + 1)
-            copied = Copied("s", forked, 0)
+            copied = CopiedPart("s", forked, 0)
             await log.append(WriteBatch("t", further[:1], summary=child, copied=copied))
             await purge(database, "s")
             assert await rows_of(database, "s") == []
@@ -212,7 +212,8 @@ def test_what_is_added_is_stored_and_hardly_more(body_of: Callable[[list[str]], 
     bodies = [body_of(messages[:count]) for count in range(1, len(messages) + 1)]
     numbers: dict[str, int] = {}
     lists = [
-        [numbers.setdefault(piece, len(numbers)) for piece in cut(body).slices()] for body in bodies
+        [numbers.setdefault(piece, len(numbers)) for piece in slice_body(body).slices()]
+        for body in bodies
     ]
     added = sum(map(len, numbers)) - len(bodies[0])
     assert added < 2 * len("".join(messages)), added
@@ -222,9 +223,9 @@ def test_what_is_added_is_stored_and_hardly_more(body_of: Callable[[list[str]], 
 def test_what_comes_after_a_rewritten_history_is_known() -> None:
     chance = Random(6)
     messages = [text(chance, 300) for _ in range(60)]
-    known = set(cut(tools_first(messages)).slices())
+    known = set(slice_body(tools_first(messages)).slices())
     rewritten = tools_first(["A summary of all.", *messages[40:]])
-    assert sum(len(piece) for piece in cut(rewritten).slices() if piece not in known) < 1000
+    assert sum(len(piece) for piece in slice_body(rewritten).slices() if piece not in known) < 1000
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,7 @@ def test_whatever_is_sent_is_cut_into_few_slices(body: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "MANY", 100)
         patch.setattr(slices, "COARSE", 4096)
-        pieces = list(cut(body).slices())
+        pieces = list(slice_body(body).slices())
     assert "".join(pieces) == body
     assert len(pieces) <= 100 + len(body) // 4096 + 1
     assert max(map(len, pieces)) <= 4096
@@ -250,8 +251,8 @@ def test_whatever_is_sent_is_cut_into_few_slices(body: str) -> None:
 
 async def test_nothing_is_left_of_a_write_that_failed(tmp_path: Path) -> None:
     """What was to be committed with it is, and what comes after it does not rely on it."""
-    whole = json.dumps({"tools": TOOLS, "n": 1})
-    small, first, second = requests(["{}", whole, whole[:-2] + ', "more": 2}'])
+    tools_body = json.dumps({"tools": TOOLS, "n": 1})
+    small, first, second = requests(["{}", tools_body, tools_body[:-2] + ', "more": 2}'])
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         for session in ("s", "t"):
@@ -299,8 +300,10 @@ async def test_requests_of_an_older_file_are_read_beside_new_ones(
     """There they stand in their rows, and what is beyond LARGE in `rests`."""
     shortened(monkeypatch, 20_000, 4096)
     path = tmp_path / "old.db"
-    whole = json.dumps(TOOLS, indent=1)
-    old, long, new = requests([whole, whole * (3 * writes.LARGE // len(whole)), whole])
+    tools_json = json.dumps(TOOLS, indent=1)
+    old, long, new = requests(
+        [tools_json, tools_json * (3 * writes.LARGE // len(tools_json)), tools_json]
+    )
     rest = long_text(long.event)[writes.LARGE :]
     stored = with_text(long.event, long_text(long.event)[: writes.LARGE])
     with closing(sqlite3.connect(path)) as connection:
@@ -318,8 +321,8 @@ async def test_requests_of_an_older_file_are_read_beside_new_ones(
         log = await Log.open(database)
         assert await log.events("s") == [old, long]
         await log.append(WriteBatch("s", [new]))
-        assert await log.events("s") == await log.opening("s") == [old, long, new]
-        assert 0 < await stored_bytes(database) <= len(whole)
+        assert await log.events("s") == await log.events_to_fold("s") == [old, long, new]
+        assert 0 < await stored_bytes(database) <= len(tools_json)
 
 
 async def test_a_short_body_stands_in_its_row(tmp_path: Path) -> None:

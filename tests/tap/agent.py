@@ -30,7 +30,7 @@ KIND = ((b"content-type", b"application/json"),)
 
 async def end(exchange: Exchange, trouble: NetworkError | None = None) -> bytes:
     """The last bytes that the agent gets."""
-    return b"".join([data async for data in exchange.ending(trouble)])
+    return b"".join([data async for data in exchange.finish_answer(trouble)])
 
 
 @dataclass
@@ -97,12 +97,12 @@ class FakeAgent:
             "stop_reason": reason or ("tool_use" if calls else "end_turn"),
             "usage": dict(self.usage),
         }
-        exchange.answered(200, KIND)
+        exchange.receive_head(200, KIND)
         await exchange.pass_on(json.dumps(answer).encode())
         await end(exchange)
         self.messages.append({"role": "assistant", "content": blocks})
 
-    def result(self, name: str, text: str, *, is_error: bool = False) -> dict[str, Any]:
+    def result_block(self, name: str, text: str, *, is_error: bool = False) -> dict[str, Any]:
         """The result of its last call of that name."""
         calls = [block for block in self.messages[-1]["content"] if block.get("name") == name]
         id_ = calls[-1]["id"]
@@ -121,7 +121,7 @@ def taps_of(engine: Engine) -> Taps:
     return Taps(engine.library, engine.keys, engine.profile, engine.sessions.clock, lambda: "tap")
 
 
-async def made(engine: Engine, taps: Taps | None = None, agent: str = "claude") -> FakeAgent:
+async def make_agent(engine: Engine, taps: Taps | None = None, agent: str = "claude") -> FakeAgent:
     """An agent behind a new tap."""
     taps = taps or taps_of(engine)
     tap, _ = await taps.create("anthropic", agent=agent)
@@ -131,6 +131,6 @@ async def made(engine: Engine, taps: Taps | None = None, agent: str = "claude") 
 async def worked(agent: FakeAgent) -> str:
     """A prompt, a call with its result, and an answer; the id of the session."""
     await agent.answer(await agent.ask("List the files."), "I look.", ("Bash", {"command": "ls"}))
-    await agent.answer(await agent.ask(agent.result("Bash", "a.txt")), "There is a.txt.")
+    await agent.answer(await agent.ask(agent.result_block("Bash", "a.txt")), "There is a.txt.")
     engine = agent.sessions.engine
-    return (await engine.log.tapped(agent.tap.id, 1))[0]
+    return (await engine.log.tapped_sessions(agent.tap.id, 1))[0]

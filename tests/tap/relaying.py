@@ -21,7 +21,14 @@ from playground.protocols.facts import FACTS
 from playground.protocols.registry import CODECS
 from playground.simulator.app import simulator_app
 from playground.tap.door import DOORS, Door, Upstreams
-from playground.tap.relay import AgentRequest, DoorName, Exchange, Relay, Unobserved, end_to_end
+from playground.tap.relay import (
+    AgentRequest,
+    DoorName,
+    Exchange,
+    Relay,
+    UnobservedExchange,
+    end_to_end_headers,
+)
 from playground.tap.taps import Taps
 from playground.web.app import make_app
 from tests.databases import create_empty_database
@@ -103,7 +110,7 @@ class Client:
                 case h11.InformationalResponse():
                     got = replace(got, continued=True)
                 case h11.Response(status_code=status, headers=headers):
-                    stored = [pair for pair in end_to_end(headers) if pair[0] != b"date"]
+                    stored = [pair for pair in end_to_end_headers(headers) if pair[0] != b"date"]
                     got = replace(got, status=status, headers=stored)
                 case h11.Data(data=data):
                     body += data
@@ -295,7 +302,7 @@ class Place:
 class Exchanges:
     """The Observe of a test: `make` can be set to another."""
 
-    make: Callable[[AgentRequest], Exchange] = lambda request: Unobserved()
+    make: Callable[[AgentRequest], Exchange] = lambda request: UnobservedExchange()
 
     def __call__(self, request: AgentRequest) -> Exchange:
         return self.make(request)
@@ -386,7 +393,9 @@ def twin(protocol: str, port: int) -> Profile:
     return replace(profile(protocol), name=f"twin-{protocol}", base_url=base_url, headers=headers)
 
 
-def asked(protocol: Protocol, prompt: str, stream: bool = True) -> tuple[bytes, Headers, bytes]:
+def tool_request(
+    protocol: Protocol, prompt: str, stream: bool = True
+) -> tuple[bytes, Headers, bytes]:
     """(path and query, headers, body) of a request with two tools, as its codec writes it."""
     log = Log().start(settings(*TWO, profile=profile(protocol), stream=stream)).prompt(prompt)
     sent = CODECS[protocol].encode(model_request(fold("s", log.events), ToolChoice()))

@@ -78,7 +78,7 @@ class Tapping:
     async def stop_at(self, stop_at: str) -> None:
         self.tap = await self._taps.set_stop_at(self.tap.id, stop_at)
 
-    async def held(self, count: int = 1) -> Session:
+    async def wait_for_held(self, count: int = 1) -> Session:
         """The agent's newest session, as soon as so many of its calls wait for a decision."""
         async with asyncio.timeout(30):
             while True:
@@ -90,15 +90,15 @@ class Tapping:
 
     async def decide(self, call_id: str, decision: str, **more: Any) -> None:
         (*_, session) = await self.sessions()
-        asked = DecisionRequest(decision, session.call(call_id).digest, **more)
-        await self.engine.runner.decide(session.id, call_id, asked)
+        decision_request = DecisionRequest(decision, session.call(call_id).digest, **more)
+        await self.engine.runner.decide(session.id, call_id, decision_request)
 
     async def decide_result(
         self, call_id: str, text: str | None = None, *, is_error: bool = False
     ) -> None:
         (*_, session) = await self.sessions()
-        asked = ResultDecision(session.call(call_id).digest, text, is_error)
-        await self.engine.runner.decide_result(session.id, call_id, asked)
+        decision = ResultDecision(session.call(call_id).digest, text, is_error)
+        await self.engine.runner.decide_result(session.id, call_id, decision)
 
     def break_off(self) -> None:
         """What the end of the program does to the agents' requests."""
@@ -115,8 +115,8 @@ class Tapping:
     async def sessions(self) -> list[Session]:
         """The agent's, the oldest first."""
         sessions = []
-        for session_id in await self.engine.log.tapped(self.tap.id, 100):
-            async with self.engine.sessions.holding(session_id) as live:
+        for session_id in await self.engine.log.tapped_sessions(self.tap.id, 100):
+            async with self.engine.sessions.lock_session(session_id) as live:
                 sessions.append(live.session)
         return sorted(sessions, key=lambda session: session.started_ms)
 
@@ -185,7 +185,7 @@ async def one_turn(
     return session_id
 
 
-def told(session: Session) -> list[Any]:
+def conversation_lines(session: Session) -> list[Any]:
     """What was said, called and returned, whoever ran it."""
     lines: list[Any] = []
     for item in session.items:

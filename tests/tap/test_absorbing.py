@@ -104,13 +104,13 @@ STALLS = scenario(
 )
 
 
-async def answered(engine: Engine, session_id: str, *calls: str) -> None:
+async def answer_calls(engine: Engine, session_id: str, *calls: str) -> None:
     """By hand, each by its id."""
     for call_id in calls:
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             digest = live.session.call(call_id).digest
-        asked = DecisionRequest("answer", digest, text=f"Rain in {call_id}.")
-        await engine.runner.decide(session_id, call_id, asked)
+        decision = DecisionRequest("answer", digest, text=f"Rain in {call_id}.")
+        await engine.runner.decide(session_id, call_id, decision)
 
 
 async def went_on(engine: Engine, session_id: str) -> Session:
@@ -132,15 +132,15 @@ async def never_tapped(
     await engine.runner.prompt(session_id, "Go.")
     for calls in called:
         await wait_while_running(engine, session_id)
-        await answered(engine, session_id, *calls)
+        await answer_calls(engine, session_id, *calls)
     await wait_while_running(engine, session_id)
     return await went_on(engine, session_id)
 
 
 def numbered(body: str) -> str:
     """Its ids by the order in which they come."""
-    seen: dict[str, str] = {}
-    return IDS.sub(lambda id_: seen.setdefault(id_[0], f"id_{len(seen)}"), body)
+    number_by_id: dict[str, str] = {}
+    return IDS.sub(lambda id_: number_by_id.setdefault(id_[0], f"id_{len(number_by_id)}"), body)
 
 
 @pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
@@ -155,8 +155,8 @@ async def test_ten_turns_later_the_provider_has_what_it_would_have(
         )
         await agent.runner.prompt(own_id, "Go.")
         for calls in (("1.2", "1.3"), ("2.2",)):
-            session = await door.held(len(calls))
-            await answered(door.engine, session.id, *calls)
+            session = await door.wait_for_held(len(calls))
+            await answer_calls(door.engine, session.id, *calls)
         await wait_while_running(agent, own_id)
         own = await went_on(agent, own_id)
         twin = await never_tapped(agent, protocol)
@@ -190,8 +190,8 @@ async def test_malformed_arguments_that_are_answered_here_go_back_as_an_object(
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, "Go.")
-        session = await door.held()
-        await answered(door.engine, session.id, "1.1")
+        session = await door.wait_for_held()
+        await answer_calls(door.engine, session.id, "1.1")
         await wait_while_running(agent, own_id)
         await agent.runner.prompt(own_id, "And?")
         await wait_while_running(agent, own_id)
@@ -224,10 +224,10 @@ async def test_beside_calls_that_the_agent_runs_the_rest_is_put_into_its_next_re
             agent, [replace(FORECAST, name="get_weather")], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, "Go.")
-        session = await door.held(2)
+        session = await door.wait_for_held(2)
         await door.decide("1.2", "run", arguments='{"city": "Paris"}')
         await door.decide("1.3", "deny", text="Not there.", model_reads=True)
-        await door.held(1)
+        await door.wait_for_held(1)
         await door.decide("2.2", "deny", text="That is all.")
         own = await wait_while_running(agent, own_id)
         (call,) = own.turns[0].calls
@@ -260,8 +260,8 @@ async def test_what_the_agent_no_longer_has_is_not_put_back_and_the_page_says_so
         )
         await agent.runner.prompt(own_id, "Go.")
         for calls in (("1.2", "1.3"), ("2.2",)):
-            session = await door.held(len(calls))
-            await answered(door.engine, session.id, *calls)
+            session = await door.wait_for_held(len(calls))
+            await answer_calls(door.engine, session.id, *calls)
         await wait_while_running(agent, own_id)
         await door.stop_at("nothing")
         forked = await fork(agent, own_id, ForkPlace(prompt=1), text="Go elsewhere.")
@@ -286,14 +286,14 @@ async def test_of_an_answer_that_comes_again_where_its_agent_went_back_the_later
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, "Go.")
-        session = await door.held()
-        await answered(door.engine, session.id, "1.1")
+        session = await door.wait_for_held()
+        await answer_calls(door.engine, session.id, "1.1")
         await wait_while_running(agent, own_id)
         await agent.runner.prompt(own_id, "And?")
         await wait_while_running(agent, own_id)
         forked = await fork(agent, own_id, ForkPlace(prompt=1), text="Go.")
-        session = await door.held()
-        await answered(door.engine, session.id, "4.1")
+        session = await door.wait_for_held()
+        await answer_calls(door.engine, session.id, "4.1")
         await wait_while_running(agent, forked)
         await agent.runner.prompt(forked, "And?")
         await wait_while_running(agent, forked)
@@ -313,9 +313,9 @@ async def test_a_forced_call_that_is_answered_forces_no_other(
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile(), tool_choice="required"
         )
         await agent.runner.prompt(own_id, WEATHER)
-        session = await door.held()
+        session = await door.wait_for_held()
         (waiting,) = session.waiting
-        await answered(door.engine, session.id, waiting.id)
+        await answer_calls(door.engine, session.id, waiting.id)
         own = await wait_while_running(agent, own_id)
         (session,) = await door.sessions()
     assert [turn.request.choice.mode for turn in session.turns] == ["required", "auto"]
@@ -337,12 +337,12 @@ async def test_of_one_answer_ten_requests_are_made_here(tmp_path: Path) -> None:
         )
         await agent.runner.prompt(own_id, "Go.")
         for number in range(1, 12):
-            session = await door.held()
-            await answered(door.engine, session.id, f"{number}.1")
+            session = await door.wait_for_held()
+            await answer_calls(door.engine, session.id, f"{number}.1")
         own = await wait_while_running(agent, own_id)
         assert own.turns[0].text.endswith(ENDED)
         await agent.runner.prompt(own_id, "Go on.")
-        session = await door.held()
+        session = await door.wait_for_held()
     assert len(session.turns) == 12
     assert [text for _, text in results_in("anthropic", session.turns[-1].request.body)] == [
         f"Rain in {number}.1." for number in range(1, 12)
@@ -357,8 +357,8 @@ async def test_an_answer_that_cannot_go_on_is_cut_and_its_retry_goes_on(tmp_path
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, "Go.")
-        session = await door.held()
-        await answered(door.engine, session.id, "1.1")
+        session = await door.wait_for_held()
+        await answer_calls(door.engine, session.id, "1.1")
         for _ in range(2):
             own = await wait_while_running(agent, own_id)
             assert own.turns[-1].failure is not None
@@ -393,15 +393,15 @@ async def test_an_answer_that_goes_on_outlives_the_program(
                 agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
             )
             await agent.runner.prompt(own_id, "Go.")
-            session = await door.held(2)
+            session = await door.wait_for_held(2)
             with monkeypatch.context() as killed:
                 if when == "decided":
-                    killed.setattr(AgentSessions, "ask_on", hang)
+                    killed.setattr(AgentSessions, "request_continuation", hang)
                 if when == "asked":
-                    killed.setattr(AgentExchange, "_read_on", hang)
-                await answered(engine, session.id, "1.2", "1.3")
+                    killed.setattr(AgentExchange, "_read_continuation", hang)
+                await answer_calls(engine, session.id, "1.2", "1.3")
                 if when == "held":
-                    await door.held(1)
+                    await door.wait_for_held(1)
                 else:
                     await asyncio.wait_for(reached.wait(), 30)
                 door.break_off()
@@ -410,8 +410,8 @@ async def test_an_answer_that_goes_on_outlives_the_program(
             await door.open(engine)
             await recover(engine.sessions, lambda _: ())
             await agent.runner.retry(own_id)
-            session = await door.held(1)
-            await answered(engine, session.id, session.waiting[0].id)
+            session = await door.wait_for_held(1)
+            await answer_calls(engine, session.id, session.waiting[0].id)
             own = await wait_while_running(agent, own_id)
             (session,) = await door.sessions()
     assert "".join(own.turns[-1].text.split()) == "Ilook.Ilookagain.Raineverywhere."
@@ -429,7 +429,7 @@ async def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, WEATHER)
-        await door.held()
+        await door.wait_for_held()
         image = Content("image", media_type="image/png", data="iVBORw0KGgo=")
         with pytest.raises(Refused, match="Remove the images"):
             await door.decide("1.1", "answer", images=(image,))
@@ -461,7 +461,7 @@ def responded(id_: str, *calls: str) -> bytes:
     return json.dumps(answer).encode()
 
 
-def output(name: str, text: str) -> dict[str, str]:
+def call_output(name: str, text: str) -> dict[str, str]:
     return {"type": "function_call_output", "call_id": f"call_{name}", "output": text}
 
 
@@ -482,45 +482,45 @@ async def test_where_the_provider_keeps_the_history_the_next_request_follows_the
     tmp_path: Path,
 ) -> None:
     """By its id, and not by that of the one answer which the agent got."""
-    asked: list[Any] = []
+    requested_items: list[Any] = []
 
     @asynccontextmanager
     async def ask(body: bytes) -> AsyncIterator[Any]:
-        asked.append(json.loads(body))
+        requested_items.append(json.loads(body))
         yield OneAnswer(responded("resp_2", "b", "c"))
 
     async with stopping(tmp_path) as (engine, agent):
         first = responses_exchange(agent, "Go.", "", ask)
         await first.begin()
-        first.answered(200, KIND)
+        first.receive_head(200, KIND)
         await first.pass_on(responded("resp_1", "a"))
         got = asyncio.create_task(end(first))
         session = await waiting(engine, agent, 1)
-        await answered(engine, session.id, "1.0")
+        await answer_calls(engine, session.id, "1.0")
         await waiting(engine, agent, 2)
         asked_run = DecisionRequest("run", session.call("2.0").digest, "{}")
         await engine.runner.decide(session.id, "2.0", asked_run)
-        await answered(engine, session.id, "2.1")
+        await answer_calls(engine, session.id, "2.1")
         answer = json.loads(await asyncio.wait_for(got, 20))
-        second = responses_exchange(agent, [output("b", "Ran.")], "resp_1", ask)
+        second = responses_exchange(agent, [call_output("b", "Ran.")], "resp_1", ask)
         await second.begin()
         assert second.session_id == session.id
         await second.leave()
-    (body,) = asked
+    (body,) = requested_items
     assert body["input"][0] == {"role": "user", "content": "Go."}
     assert [item.get("call_id") for item in body["input"][1:]] == ["call_a", "call_a"]
-    assert body["input"][2] == output("a", "Rain in 1.0.")
+    assert body["input"][2] == call_output("a", "Rain in 1.0.")
     assert (answer["id"], [item["name"] for item in answer["output"]]) == ("resp_1", ["b"])
     assert second.body is not None
     sent = json.loads(second.body)
     assert sent["previous_response_id"] == "resp_2"
-    assert sent["input"] == [output("c", "Rain in 2.1."), output("b", "Ran.")]
+    assert sent["input"] == [call_output("c", "Rain in 2.1."), call_output("b", "Ran.")]
     assert [call.result and call.result.text for call in session.calls()] == [
         *("Rain in 1.0.", "Ran.", "Rain in 2.1.")
     ]
 
 
-def called(name: str) -> dict[str, Any]:
+def call_item(name: str) -> dict[str, Any]:
     (item,) = json.loads(responded("", name))["output"]
     return dict(item)
 
@@ -528,11 +528,11 @@ def called(name: str) -> dict[str, Any]:
 async def decided(engine: Engine, session: Session, *runs: str) -> None:
     """These run at the agent, the other calls of the answer are answered by hand."""
     for call in list(session.waiting):
-        asked = DecisionRequest("run", call.digest, "{}")
+        decision = DecisionRequest("run", call.digest, "{}")
         if call.id in runs:
-            await engine.runner.decide(session.id, call.id, asked)
+            await engine.runner.decide(session.id, call.id, decision)
         else:
-            await answered(engine, session.id, call.id)
+            await answer_calls(engine, session.id, call.id)
 
 
 async def test_an_answer_that_the_agent_writes_in_turn_with_its_results_is_put_back_once(
@@ -542,19 +542,23 @@ async def test_an_answer_that_the_agent_writes_in_turn_with_its_results_is_put_b
     async with stopping(tmp_path) as (engine, agent):
         first = responses_exchange(agent, [GO], "")
         await first.begin()
-        first.answered(200, KIND)
+        first.receive_head(200, KIND)
         await first.pass_on(responded("resp_1", "a", "b", "c"))
         got = asyncio.create_task(end(first))
         session = await waiting(engine, agent, 3)
         await decided(engine, session, "1.0", "1.2")
         await asyncio.wait_for(got, 20)
-        copy = [called("a"), output("a", "A."), called("c"), output("c", "C.")]
+        copy = [call_item("a"), call_output("a", "A."), call_item("c"), call_output("c", "C.")]
         for before in ([GO], []):
             second = responses_exchange(agent, [*before, *copy], "")
             await second.begin()
             assert second.body is not None
             sent = json.loads(second.body)["input"]
-            results = output("a", "A."), output("b", "Rain in 1.1."), output("c", "C.")
+            results = (
+                call_output("a", "A."),
+                call_output("b", "Rain in 1.1."),
+                call_output("c", "C."),
+            )
             assert [item.get("call_id") for item in sent[len(before) :]] == [
                 *("call_a", "call_b", "call_c") * 2
             ]
@@ -569,7 +573,7 @@ async def test_a_later_call_by_the_id_of_one_that_was_denied_is_not_of_that_answ
     async with stopping(tmp_path) as (engine, agent):
         first = responses_exchange(agent, [GO], "")
         await first.begin()
-        first.answered(200, KIND)
+        first.receive_head(200, KIND)
         await first.pass_on(responded("resp_1", "a", "b", "c"))
         got = asyncio.create_task(end(first))
         session = await waiting(engine, agent, 3)
@@ -577,8 +581,8 @@ async def test_a_later_call_by_the_id_of_one_that_was_denied_is_not_of_that_answ
         await engine.runner.decide(session.id, "1.1", denial)
         await decided(engine, session, "1.2")
         await asyncio.wait_for(got, 20)
-        own = [called("c"), output("c", "C.")]
-        later = [called("b"), output("b", "B.")]
+        own = [call_item("c"), call_output("c", "C.")]
+        later = [call_item("b"), call_output("b", "B.")]
         second = responses_exchange(agent, [GO, *own, *later], "")
         await second.begin()
         sent = json.loads(second.body or b"")["input"]
@@ -598,7 +602,7 @@ async def test_reasoning_that_lost_its_call_here_is_left_out_where_it_stands_alo
     async with stopping(tmp_path) as (engine, agent):
         first = responses_exchange(agent, [GO], "")
         await first.begin()
-        first.answered(200, KIND)
+        first.receive_head(200, KIND)
         answer = json.loads(responded("resp_1", "a"))
         answer["output"].insert(0, ours)
         await first.pass_on(json.dumps(answer).encode())
@@ -615,11 +619,11 @@ async def test_reasoning_that_lost_its_call_here_is_left_out_where_it_stands_alo
             ([own, ours], [own]),
             ([own], None),
         ):
-            asked = responses_exchange(agent, [GO, *lines, more], "")
-            await asked.begin()
-            sent = None if asked.body is None else json.loads(asked.body)["input"]
+            exchange = responses_exchange(agent, [GO, *lines, more], "")
+            await exchange.begin()
+            sent = None if exchange.body is None else json.loads(exchange.body)["input"]
             assert sent == (None if wanted is None else [GO, *wanted, more]), lines
-            await asked.leave()
+            await exchange.leave()
 
 
 async def test_a_result_beside_an_answer_by_hand_is_held_and_edited(tmp_path: Path) -> None:
@@ -630,13 +634,13 @@ async def test_a_result_beside_an_answer_by_hand_is_held_and_edited(tmp_path: Pa
             agent, [replace(FORECAST, name="get_weather")], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, "Go.")
-        session = await door.held(2)
+        session = await door.wait_for_held(2)
         await door.stop_at("results")
-        await answered(door.engine, session.id, "1.2")
+        await answer_calls(door.engine, session.id, "1.2")
         await door.decide("1.3", "run")
-        assert [call.id for call in (await door.held(1)).waiting] == ["1.3"]
+        assert [call.id for call in (await door.wait_for_held(1)).waiting] == ["1.3"]
         await door.decide_result("1.3", "Snow.")
-        assert [call.id for call in (await door.held(1)).waiting] == ["2.2"]
+        assert [call.id for call in (await door.wait_for_held(1)).waiting] == ["2.2"]
         await door.decide_result("2.2")
         await wait_while_running(agent, own_id)
         (session,) = await door.sessions()
@@ -665,8 +669,8 @@ async def test_an_answer_that_goes_on_is_ended_by_stop_and_by_its_agent(
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, "Go.")
-        session = await door.held()
-        await answered(door.engine, session.id, "1.1")
+        session = await door.wait_for_held()
+        await answer_calls(door.engine, session.id, "1.1")
         await until(door.engine, lambda: len(session.turns) > 1 and bool(session.turns[1].response))
         if how == "stop":
             await door.engine.runner.stop(session.id)

@@ -69,7 +69,7 @@ def launched(
     )
 
 
-def written(path: Path, data: object) -> None:
+def write_json(path: Path, data: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(data if isinstance(data, str) else json.dumps(data))
 
@@ -130,7 +130,7 @@ def test_claude_keeps_the_user_s_headers(
     for place, headers in zip(places, (user, project, local), strict=True):
         if headers is not None:
             data = {"env": {"ANTHROPIC_CUSTOM_HEADERS": headers, "ENABLE_TOOL_SEARCH": "false"}}
-            written(tmp_path / f"{place}.json", data)
+            write_json(tmp_path / f"{place}.json", data)
     launch = launched("claude", tmp_path, ANTHROPIC_CUSTOM_HEADERS="x-env: 1")
     both = f"{stored_text}\nx-playground-tap: {SECRET}"
     in_file = json.loads(launch.files["settings.json"])["env"]
@@ -141,7 +141,7 @@ def test_claude_keeps_the_user_s_headers(
 
 @pytest.mark.parametrize("text", ["{oops", "[]", '{"env": 3}', ""])
 def test_claude_settings_that_say_nothing(text: str, tmp_path: Path) -> None:
-    written(tmp_path / "home/.claude/settings.json", text)
+    write_json(tmp_path / "home/.claude/settings.json", text)
     assert launched("claude", tmp_path).environment == KEPT | CLAUDE_SET
 
 
@@ -156,9 +156,9 @@ def test_claude_settings_that_say_nothing(text: str, tmp_path: Path) -> None:
 def test_codex(
     own_login: bool, key: str | None, login: str, dummy: dict[str, str], tmp_path: Path
 ) -> None:
-    given = {} if key is None else {"OPENAI_API_KEY": key}
-    launch = launched("codex", tmp_path, own_login, None, "", **given)
-    assert launch.environment == KEPT | given | {"PLAYGROUND_TAP": SECRET} | dummy
+    environment = {} if key is None else {"OPENAI_API_KEY": key}
+    launch = launched("codex", tmp_path, own_login, None, "", **environment)
+    assert launch.environment == KEPT | environment | {"PLAYGROUND_TAP": SECRET} | dummy
     assert codex_options(launch) == [
         'model_provider="playground_tap"',
         'name="tap"',
@@ -183,14 +183,14 @@ def test_codex(
 def test_codex_with_a_chatgpt_login(
     stored: object, key: str, own_login: bool, says: bool, tmp_path: Path
 ) -> None:
-    written(tmp_path / "home/.codex/auth.json", stored)
+    write_json(tmp_path / "home/.codex/auth.json", stored)
     launch = launched("codex", tmp_path, own_login, None, "", OPENAI_API_KEY=key)
     assert ("ChatGPT" in launch.note) is says
 
 
 def test_gemini_where_the_key_is_chosen(tmp_path: Path) -> None:
     settings = '{"security": {"auth": {"selectedType": /* by key */ "gemini-api-key"}}}'
-    written(tmp_path / "home/.gemini/settings.json", settings)
+    write_json(tmp_path / "home/.gemini/settings.json", settings)
     launch = launched("gemini", tmp_path, GEMINI_CLI_CUSTOM_HEADERS="x-own: a, x-two: b,c")
     headers = {"GEMINI_CLI_CUSTOM_HEADERS": f"x-own: a, x-two: b,c, x-playground-tap: {SECRET}"}
     assert launch.environment == KEPT | GEMINI_SET | headers
@@ -200,9 +200,9 @@ def test_gemini_where_the_key_is_chosen(tmp_path: Path) -> None:
 def test_gemini_in_a_home_where_it_is(tmp_path: Path) -> None:
     own = tmp_path / "home/.gemini"
     text = '{"ui": {"theme": "a // b"}, // theirs\n "security": {"auth": {"selectedType": "x"}}}'
-    written(own / "settings.json", text)
-    written(own / "trustedFolders.json", {"/project": "TRUST_FOLDER"})
-    written(own / "commands/mine.toml", "")
+    write_json(own / "settings.json", text)
+    write_json(own / "trustedFolders.json", {"/project": "TRUST_FOLDER"})
+    write_json(own / "commands/mine.toml", "")
     launch = launched("gemini", tmp_path, False)
     scratch = {"GEMINI_CLI_HOME": str(tmp_path / "scratch")}
     assert launch.environment == KEPT | GEMINI_SET | scratch | {"GEMINI_API_KEY": DUMMY_KEY}
@@ -223,7 +223,7 @@ def test_gemini_without_settings_or_with_broken_ones(tmp_path: Path) -> None:
     chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
     assert json.loads(agent_launch.files[".gemini/settings.json"]) == chosen
     for text in ("{oops", "[]"):
-        written(tmp_path / "home/.gemini/settings.json", text)
+        write_json(tmp_path / "home/.gemini/settings.json", text)
         with pytest.raises(BadInput, match=r"settings\.json"):
             launched("gemini", tmp_path)
 

@@ -17,7 +17,13 @@ from playground.core.settings import PROTOCOLS, Profile, Protocol
 from playground.net.keys import Keys
 from playground.protocols.registry import CODECS
 from playground.tap.door import DOORS, HEADER, Upstreams
-from playground.tap.relay import CREDENTIALS, DoorName, RefusedRequest, Unobserved, error_body
+from playground.tap.relay import (
+    CREDENTIALS,
+    DoorName,
+    RefusedRequest,
+    UnobservedExchange,
+    error_body,
+)
 from tests.tap.relaying import (
     AGENT_KEY,
     ISOLATING,
@@ -27,10 +33,10 @@ from tests.tap.relaying import (
     Headers,
     Place,
     ask,
-    asked,
     connected,
     door_of,
     placed,
+    tool_request,
 )
 
 pytestmark = pytest.mark.anyio
@@ -144,7 +150,7 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place
         yield place
 
 
-async def at(place: Place, target: bytes, *headers: tuple[bytes, bytes]) -> Answer:
+async def get(place: Place, target: bytes, *headers: tuple[bytes, bytes]) -> Answer:
     place.provider.says(OK)
     return await ask(place.port, "GET", target, headers)
 
@@ -157,14 +163,14 @@ async def test_the_secret_stands_in_the_header_or_in_the_path(place: Place) -> N
         (b"/tap/" + secret + b"/openai/v1/models", []),
         (b"/tap/" + secret + b"/openai/v1/models", [(HEADER, secret)]),
     ):
-        assert (await at(place, target, *headers)).status == 200
+        assert (await get(place, target, *headers)).status == 200
         assert secret not in place.provider.heads[0]
 
 
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_request_that_is_not_ours_is_refused(place: Place, name: str) -> None:
     target, headers, status = REFUSED[name]
-    got = await at(place, target.replace(b"SECRET", place.secrets["raw"]), *headers)
+    got = await get(place, target.replace(b"SECRET", place.secrets["raw"]), *headers)
     assert got.status == status
     assert got.clean
     assert dict(got.headers)[b"content-type"] == b"application/json"
@@ -198,7 +204,7 @@ async def test_what_a_browser_asks_for_is_refused_by_each_method(place: Place, n
 )
 async def test_what_a_program_asks_for_comes_in(place: Place, headers: Headers) -> None:
     target = place.target("openai", b"/v1/models", "raw")
-    got = await at(place, target, *headers)
+    got = await get(place, target, *headers)
     assert got.status == 200
     assert got.headers[-len(ISOLATING) :] == list(ISOLATING)
 
@@ -212,7 +218,7 @@ async def test_the_secret_goes_on_in_no_header(place: Place) -> None:
         (b"x-other", b"a " + secret),
         (b"x-kept", b"1"),
     ]
-    assert (await at(place, target, *headers)).status == 200
+    assert (await get(place, target, *headers)).status == 200
     assert secret not in place.provider.heads[0]
     assert (b"x-kept", b"1") in place.provider.headers
 
@@ -268,7 +274,7 @@ async def test_a_target_with_another_host_is_refused(
 async def test_errors_are_in_the_form_of_the_protocol(place: Place) -> None:
     """What the agent's library makes of them is the sentence."""
     for protocol in PROTOCOLS:
-        path, _, body = asked(protocol, "Hello")
+        path, _, body = tool_request(protocol, "Hello")
         version = b"/v1" if protocol.startswith("openai") else b""
         target = b"/tap/" + door_of(protocol).encode() + version + path
         got = await ask(place.port, "POST", target, (), body)
@@ -282,18 +288,18 @@ async def test_a_revoked_tap_is_refused_at_once(place: Place) -> None:
     taps = place.taps
     tap, secret = await taps.create("raw")
     target = b"/tap/" + secret.encode() + b"/openai/v1/models"
-    assert (await at(place, target)).status == 200
+    assert (await get(place, target)).status == 200
     await taps.revoke(tap.id)
-    assert (await at(place, target)).status == 401
+    assert (await get(place, target)).status == 401
 
 
 async def test_an_upgrade_is_answered_426(place: Place) -> None:
     """By which an agent knows to ask over HTTP; and the connection ends."""
     upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
     target = place.target("openai", b"/v1/responses", "raw")
-    got = await at(place, target, *upgrade, (b"sec-websocket-version", b"13"))
+    got = await get(place, target, *upgrade, (b"sec-websocket-version", b"13"))
     assert (got.status, place.provider.heads) == (426, [])
-    assert (await at(place, b"/tap/openai/v1/responses", *upgrade)).status == 401
+    assert (await get(place, b"/tap/openai/v1/responses", *upgrade)).status == 401
 
 
 async def test_an_upstream_that_is_not_there_is_said(place: Place) -> None:
@@ -301,13 +307,13 @@ async def test_an_upstream_that_is_not_there_is_said(place: Place) -> None:
     gone = replace(place.engine.profile("raw"), name="gone", base_url="http://127.0.0.1:1")
     await place.engine.save_profile(gone)
     _, secret = await place.taps.create("gone")
-    got = await at(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
+    got = await get(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
     assert (got.status, got.clean) == (502, True)
     error = json.loads(got.body)["error"]
     assert "127.0.0.1:1" in error["message"]
     assert error["type"] == "server_error"
     await place.engine.delete_profile("gone")
-    got = await at(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
+    got = await get(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
     assert got.status == 404
     assert "gone" in json.loads(got.body)["error"]["message"]
 
@@ -318,7 +324,7 @@ async def test_a_tap_that_leads_to_a_tap_leads_nowhere(place: Place) -> None:
     loop = replace(place.engine.profile("raw"), name="loop", base_url=own)
     await place.engine.save_profile(loop)
     _, secret = await place.taps.create("loop")
-    got = await at(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
+    got = await get(place, b"/tap/" + secret.encode() + b"/openai/v1/models")
     assert (got.status, place.provider.heads) == (404, [])
     assert "loop" in json.loads(got.body)["error"]["message"]
     await place.engine.delete_profile("loop")
@@ -331,7 +337,7 @@ async def test_a_database_that_cannot_be_read_is_said(
         raise StoreError("The database cannot be read.")
 
     monkeypatch.setattr(place.taps, "find", find)
-    got = await at(place, place.target("openai", b"/v1/models", "raw"))
+    got = await get(place, place.target("openai", b"/v1/models", "raw"))
     assert (got.status, json.loads(got.body)["error"]["message"]) == (
         503,
         "The database cannot be read.",
@@ -345,11 +351,11 @@ async def test_no_log_says_path_or_header(
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(logging.getLogger("httpcore"), "level", logging.WARNING)
 
-    def make(request: Any) -> Unobserved:
+    def make(request: Any) -> UnobservedExchange:
         raise ValueError(f"a bug with {request.url} {request.target} {request.headers}")
 
-    def find(*asked: Any) -> None:
-        raise ValueError(f"a bug with {asked}")
+    def find(*record: Any) -> None:
+        raise ValueError(f"a bug with {record}")
 
     place.exchanges.make = make
     if where == "in the door":
@@ -373,7 +379,7 @@ async def test_no_log_says_path_or_header(
 def upstreams(*own: Profile, **environment: str) -> Upstreams:
     known = {**{name: row.profile for name, row in SHIPPED.items()}, **{p.name: p for p in own}}
 
-    def named(name: str) -> Profile:
+    def profile_named(name: str) -> Profile:
         if name not in known:
             raise NotFound(f"There is no profile {name!r}.")
         return known[name]
@@ -381,7 +387,7 @@ def upstreams(*own: Profile, **environment: str) -> Upstreams:
     def base_url(profile: Profile) -> str:
         return "http://127.0.0.1:9/sim" if profile.simulated else profile.base_url
 
-    return Upstreams(named, base_url, Keys(environment, simulator_key="the-simulators"))
+    return Upstreams(profile_named, base_url, Keys(environment, simulator_key="the-simulators"))
 
 
 @pytest.mark.parametrize(("name", "door", "path", "place"), VENDORS)

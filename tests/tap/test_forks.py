@@ -14,7 +14,7 @@ from playground.engine.fork import ForkPlace, fork
 from playground.engine.preview import Draft, preview
 from playground.engine.settings import settings_from
 from playground.engine.verify import Difference, verify
-from tests.tap.agent import TOOLS, FakeAgent, made
+from tests.tap.agent import TOOLS, FakeAgent, make_agent
 
 pytestmark = pytest.mark.anyio
 
@@ -34,20 +34,22 @@ MORE: Mapping[str, Any] = {
 
 async def worked(engine: Engine) -> tuple[FakeAgent, str]:
     """An agent that read a file, and its session."""
-    agent = await made(engine)
+    agent = await make_agent(engine)
     agent.ids = {"x-claude-code-session-id": "s-1", "anthropic-beta": BETAS}
     agent.more, agent.tools = MORE, (*TOOLS, SEARCH)
     first = await agent.ask("<system-reminder>Monday</system-reminder>", "Fix it.")
     await agent.answer(first, "I look.", ("Read", {"file_path": "a"}))
-    second = await agent.ask(agent.result("Read", "the text of a"))
+    second = await agent.ask(agent.result_block("Read", "the text of a"))
     await agent.answer(second, "Done.")
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     return agent, session_id
 
 
-async def asked(engine: Engine, session_id: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+async def next_request(
+    engine: Engine, session_id: str
+) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """(the body, the headers) with which the session would go on."""
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         ahead = preview(engine, live.session, Draft("Go on."))
     assert ahead.failed == "", ahead.failed
     return json.loads(ahead.sent.body), ahead.sent.headers
@@ -57,7 +59,7 @@ async def test_it_asks_with_all_that_the_agent_asked_with(engine: Engine) -> Non
     engine.keys.paste("ANTHROPIC_API_KEY", "sk-ant-api03-of-a-test-0123456789abcdef")
     agent, session_id = await worked(engine)
     child = await fork(engine, session_id, ForkPlace(), go=False)
-    body, headers = await asked(engine, child)
+    body, headers = await next_request(engine, child)
     assert headers["anthropic-beta"] == BETAS
     for name, value in (*MORE.items(), ("tools", [*TOOLS, SEARCH]), ("max_tokens", 32_000)):
         assert body[name] == value, name
@@ -65,7 +67,7 @@ async def test_it_asks_with_all_that_the_agent_asked_with(engine: Engine) -> Non
     lines[2]["content"][0].pop("is_error")  # false says nothing
     assert body["messages"] == lines
 
-    async with engine.sessions.holding(child) as live:
+    async with engine.sessions.lock_session(child) as live:
         settings = live.session.settings
         assert settings is not None
         by_name = {tool.name: tool for tool in settings.tools}
@@ -95,13 +97,13 @@ async def test_it_goes_on_from_the_history_that_the_agent_made_anew(engine: Engi
     ]
     await agent.answer(await agent.ask("And now?"), "That one.", ("Read", {"file_path": "b"}))
     child = await fork(engine, session_id, ForkPlace(), go=False)
-    async with engine.sessions.holding(child) as live:
+    async with engine.sessions.lock_session(child) as live:
         assert live.own
         assert [call.name for call in live.session.waiting] == ["Read"]
         (call,) = live.session.waiting
         chunks = await engine.log.chunks(child, call.turn)
         assert b"That one." in b"".join(chunk.data for chunk in chunks)
-    body, _ = await asked(engine, child)
+    body, _ = await next_request(engine, child)
     texts = [
         {"role": "user", "content": [{"type": "text", "text": "In short: a was read."}]},
         *agent.messages[1:],
@@ -114,4 +116,4 @@ async def test_it_goes_on_from_the_history_that_the_agent_made_anew(engine: Engi
     await verify(engine.database, differences.append)
     assert differences == []
     before = await fork(engine, session_id, ForkPlace(turn=2), go=False)
-    assert len((await asked(engine, before))[0]["messages"]) == 3
+    assert len((await next_request(engine, before))[0]["messages"]) == 3

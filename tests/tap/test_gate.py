@@ -35,7 +35,7 @@ from tests.databases import create_empty_database
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body
 from tests.protocols.answers import call as answer_call
 from tests.protocols.answers import text as answer_text
-from tests.protocols.requests import assistant, call, result, results, user
+from tests.protocols.requests import assistant, call, result_part, results, user
 from tests.tap.agent import taps_of
 
 pytestmark = pytest.mark.anyio
@@ -152,7 +152,7 @@ class GatedAgent:
         target = URLS[self.protocol].format(method=method)
         profile = Profile("provider", self.protocol, "http://127.0.0.1:1")
         door = next(door for door, spoken in DOORS.items() if self.protocol in spoken)
-        asked = AgentRequest(
+        agent_request = AgentRequest(
             tap=self.tap,
             door=door,
             method="POST",
@@ -164,7 +164,7 @@ class GatedAgent:
             at_ms=self.engine.sessions.clock(),
         )
         self.got = b""
-        return AgentExchange(self.sessions, asked)
+        return AgentExchange(self.sessions, agent_request)
 
     def answer(self, result: Round) -> tuple[list[AnswerPart], bytes]:
         """The parts of the next answer, each call with words of its own, and its bytes."""
@@ -218,9 +218,9 @@ class GatedAgent:
             case "call" | "call without result":
                 self.messages.append(assistant(call(id_, name="tool1")))
                 if turn == "call":
-                    self.messages.append(results(result(id_, "Own result.")))
+                    self.messages.append(results(result_part(id_, "Own result.")))
             case "result alone":
-                self.messages.append(results(result(id_, "Own result.")))
+                self.messages.append(results(result_part(id_, "Own result.")))
 
     def check_whole(self, parts: Sequence[AnswerPart]) -> None:
         """Nothing of an answer that ended well is missing but calls that were not decided to run,
@@ -240,7 +240,7 @@ class GatedAgent:
         if texts or calls:
             self.messages.append(assistant(*texts, *calls))
         if ran:
-            self.messages.append(results(*(result(part.id, "Done.") for part in ran)))
+            self.messages.append(results(*(result_part(part.id, "Done.") for part in ran)))
 
 
 PLAIN = Round(
@@ -306,7 +306,7 @@ async def play(agent: GatedAgent, result: Round) -> None:
         data, trouble = arriving(result, data, stray)
         streamed = STREAM_TYPES.get(agent.protocol, b"text/event-stream")
         kind = streamed if result.streamed else b"application/json"
-        exchange.answered(200, [(b"content-type", kind)])
+        exchange.receive_head(200, [(b"content-type", kind)])
         for start in range(0, len(data), result.chunk):
             agent.take(await exchange.pass_on(data[start : start + result.chunk]))
     is_sound = head is None and result.ending in ("whole", "stray")
@@ -328,7 +328,7 @@ async def read_rest(
     arrived, it was cut, or the agent left."""
 
     async def read() -> None:
-        async for data in exchange.ending(trouble):
+        async for data in exchange.finish_answer(trouble):
             agent.take(data)
 
     left = list(decisions)
@@ -364,9 +364,9 @@ async def decide(
     agent.decided.add(name)
     if how == "run":
         agent.allowed.add(name)
-    asked = DecisionRequest(how, call_.digest)
+    decision = DecisionRequest(how, call_.digest)
     try:
-        await agent.engine.runner.decide(session.id, call_id, asked)
+        await agent.engine.runner.decide(session.id, call_id, decision)
     except Refused:
         agent.allowed.discard(name)
         denied = DecisionRequest("deny", call_.digest)
@@ -376,8 +376,8 @@ async def decide(
 async def newest(agent: GatedAgent) -> Session | None:
     """The agent's session in which calls wait, or else any."""
     session: Session | None = None
-    for session_id in await agent.engine.log.tapped(agent.tap.id, 20):
-        async with agent.engine.sessions.holding(session_id) as live:
+    for session_id in await agent.engine.log.tapped_sessions(agent.tap.id, 20):
+        async with agent.engine.sessions.lock_session(session_id) as live:
             if session is None or live.session.waiting:
                 session = live.session
     return session
@@ -422,7 +422,7 @@ async def test_an_answer_that_cannot_be_unpacked_does_not_leave_where_calls_are_
         await exchange.begin()
         kind = [(b"content-type", b"application/json"), (b"content-encoding", b"br")]
         with pytest.raises(NetworkError, match="in an unsupported way"):
-            exchange.answered(200, kind)
+            exchange.receive_head(200, kind)
 
 
 async def test_a_call_that_only_a_second_choice_has_does_not_leave() -> None:
@@ -431,7 +431,7 @@ async def test_a_call_that_only_a_second_choice_has_does_not_leave() -> None:
         agent.grow("fresh", ())
         exchange = agent.ask(streamed=False)
         await exchange.begin()
-        exchange.answered(200, [(b"content-type", b"application/json")])
+        exchange.receive_head(200, [(b"content-type", b"application/json")])
         _, data = agent.answer(PLAIN)
         second = data.replace(b'"index": 0', b'"index": 1')
         assert second != data
@@ -461,7 +461,7 @@ async def test_a_call_that_only_a_client_sees_does_not_leave(
         exchange = agent.ask(streamed=streamed)
         await exchange.begin()
         kind = STREAM_TYPES.get(protocol, b"text/event-stream") if streamed else b"application/json"
-        exchange.answered(200, [(b"content-type", kind)])
+        exchange.receive_head(200, [(b"content-type", kind)])
         _, data = agent.answer(replace(PLAIN, streamed=streamed))
         changed = data.replace(old, new)
         assert changed != data
@@ -526,25 +526,25 @@ async def test_a_result_of_a_history_waits_before_the_model_reads_it(
         agent.messages.append(user("Look."))
         for _ in range(before):
             await play(agent, replace(SPEECH, history="continued"))
-        own = result("id_own", "Rain.")
+        own = result_part("id_own", "Rain.")
         agent.messages += [assistant(call("id_own", name="tool1")), results(own)]
         exchange = agent.ask(streamed=True)
         asking = asyncio.create_task(exchange.begin())
         session = await waiting_session(agent)
         assert not asking.done()
-        (held,) = session.waiting
-        decision = ResultDecision(held.digest, "Snow.")
-        await agent.engine.runner.decide_result(session.id, held.id, decision)
+        (held_call,) = session.waiting
+        decision = ResultDecision(held_call.digest, "Snow.")
+        await agent.engine.runner.decide_result(session.id, held_call.id, decision)
         async with asyncio.timeout(20):
             assert await asking is None
         assert exchange.body is not None
         assert (b"Snow." in exchange.body, b"Rain." in exchange.body) == (True, False)
-        exchange.answered(200, [(b"content-type", b"application/json")])
+        exchange.receive_head(200, [(b"content-type", b"application/json")])
         agent.take(await exchange.pass_on(agent.answer(SPEECH)[1]))
         assert await read_rest(agent, exchange, None, ()) == "complete"
-        sessions = await agent.engine.log.tapped(agent.tap.id, 20)
+        sessions = await agent.engine.log.tapped_sessions(agent.tap.id, 20)
         assert len(sessions) == (1 if named else 1 + before)
-        async with agent.engine.sessions.holding(session.id) as live:
+        async with agent.engine.sessions.lock_session(session.id) as live:
             assert [call.status for call in live.session.calls()][:1] == ["done"]
 
 
@@ -567,16 +567,16 @@ async def test_an_answer_that_came_when_nothing_was_held_is_asked_for_again() ->
         agent.grow("fresh", ())
         exchange = agent.ask(streamed=False)
         await exchange.begin()
-        exchange.answered(200, WHOLE)
+        exchange.receive_head(200, WHOLE)
         await exchange.pass_on(agent.answer(PLAIN)[1])
-        await anext(aiter(exchange.ending(None)))
+        await anext(aiter(exchange.finish_answer(None)))
         await exchange.leave()
         agent.tap = await taps.set_stop_at(agent.tap.id, "calls")
         agent.grow("repeated", ())
         exchange = agent.ask(streamed=False)
         assert await exchange.begin() is None, "The provider is asked again."
         assert exchange.holds
-        exchange.answered(200, WHOLE)
+        exchange.receive_head(200, WHOLE)
         agent.take(await exchange.pass_on(agent.answer(PLAIN)[1]))
         assert await read_rest(agent, exchange, None, ["deny"]) == "complete"
         assert len(agent.decided) == 1
@@ -597,7 +597,7 @@ async def test_rules_of_a_session_hold_for_requests_beside_it_and_where_somethin
             assert exchange.holds
         assert first.session_id != beside.session_id
         for exchange in (beside, first):
-            exchange.answered(200, WHOLE)
+            exchange.receive_head(200, WHOLE)
             agent.take(await exchange.pass_on(agent.answer(PLAIN)[1]))
             assert await read_rest(agent, exchange, None, ()) == "complete"
         exchange = agent.ask(streamed=False)
@@ -612,7 +612,7 @@ async def test_an_answer_of_another_status_that_is_no_error_waits(status: int) -
         agent.grow("fresh", ())
         exchange = agent.ask(streamed=False)
         await exchange.begin()
-        exchange.answered(status, WHOLE)
+        exchange.receive_head(status, WHOLE)
         agent.take(await exchange.pass_on(agent.answer(PLAIN)[1]))
         assert await read_rest(agent, exchange, None, ["run"]) == "complete"
         assert b"tool1" in agent.got
@@ -624,7 +624,7 @@ async def test_what_leaves_is_what_the_card_showed_where_places_disagree() -> No
         agent.grow("fresh", ())
         exchange = agent.ask(streamed=True)
         await exchange.begin()
-        exchange.answered(200, [(b"content-type", b"text/event-stream")])
+        exchange.receive_head(200, [(b"content-type", b"text/event-stream")])
         _, data = agent.answer(replace(PLAIN, streamed=True))
         start = data.index(b"response.completed")
         other = data[:start] + data[start:].replace(b"first1", b"other1")
@@ -644,28 +644,28 @@ async def test_a_result_that_belongs_to_no_card_does_not_leave(
         agent.named = True
         agent.messages.append(user("Look."))
         await play(agent, replace(SPEECH, history="continued"))
-        own, its = call("id_own", name="tool1"), result("id_own", "Rain.")
+        own, its = call("id_own", name="tool1"), result_part("id_own", "Rain.")
         match way:
             case "rewritten":
                 agent.messages = [user("A summary."), assistant(own), results(its)]
             case "behind a word of its user":
                 agent.messages += [assistant(own), user("Go on."), results(its)]
             case "of no known call":
-                agent.messages += [user("Go on."), results(result("id_none", "Rain."))]
+                agent.messages += [user("Go on."), results(result_part("id_none", "Rain."))]
             case "changed":
                 agent.messages += [assistant(own), results(its)]
                 exchange = agent.ask(streamed=False)
                 asking = asyncio.create_task(exchange.begin())
                 session = await waiting_session(agent)
-                (held,) = session.waiting
+                (held_call,) = session.waiting
                 await agent.engine.runner.decide_result(
-                    session.id, held.id, ResultDecision(held.digest, None)
+                    session.id, held_call.id, ResultDecision(held_call.digest, None)
                 )
                 await asking
-                exchange.answered(529, WHOLE)
+                exchange.receive_head(529, WHOLE)
                 await exchange.pass_on(b"{}")
                 await read_rest(agent, exchange, None, ())
-                agent.messages[-1] = results(result("id_own", "Snow."))
+                agent.messages[-1] = results(result_part("id_own", "Snow."))
         exchange = agent.ask(streamed=False)
         asking = asyncio.create_task(exchange.begin())
         waits = asyncio.create_task(waiting_session(agent))

@@ -43,7 +43,7 @@ def body_of(number: int, *more: dict[str, Any]) -> bytes:
     return json.dumps({"messages": messages, "model": "m", "tools": [TOOL]}, indent=1).encode()
 
 
-async def called(place: Place, target: bytes, number: int) -> bytes:
+async def body_with_result(place: Place, target: bytes, number: int) -> bytes:
     """The body that brings the result of a call that the provider made."""
     call = call_of(number)
     place.provider.says(answer(call, "tool_calls"))
@@ -53,22 +53,22 @@ async def called(place: Place, target: bytes, number: int) -> bytes:
     return body_of(number, {"role": "assistant", **call}, result)
 
 
-async def held(place: Place, tap: Tap, *, gone: bool = False) -> Session:
+async def wait_for_result(place: Place, tap: Tap, *, gone: bool = False) -> Session:
     """The session whose result waits, for an agent that is there or has `gone`."""
     engine = place.engine
     async with asyncio.timeout(20):
         while True:
             position = engine.sessions.position
-            for session_id in await engine.log.tapped(tap.id, 9):
-                async with engine.sessions.holding(session_id) as live:
+            for session_id in await engine.log.tapped_sessions(tap.id, 9):
+                async with engine.sessions.lock_session(session_id) as live:
                     if live.session.waiting and live.session.received_gone is gone:
                         return live.session
             await engine.sessions.wait(position, engine.sessions.list_version, 20)
 
 
 async def decide(place: Place, session: Session, text: str | None) -> None:
-    asked = ResultDecision(session.call("1.0").digest, text)
-    await place.engine.runner.decide_result(session.id, "1.0", asked)
+    decision = ResultDecision(session.call("1.0").digest, text)
+    await place.engine.runner.decide_result(session.id, "1.0", decision)
 
 
 async def test_a_held_request_goes_on_once_it_is_decided(tmp_path: Path) -> None:
@@ -83,9 +83,9 @@ async def test_a_held_request_goes_on_once_it_is_decided(tmp_path: Path) -> None
             return await ask(place.port, "POST", target, [JSON, PACKED], packed)
 
         for number, text in ((1, None), (2, "b.txt")):
-            body = await called(place, target, number)
+            body = await body_with_result(place, target, number)
             task = asyncio.create_task(returns(body))
-            session = await held(place, tap)
+            session = await wait_for_result(place, tap)
             assert place.provider.bodies == []
             await decide(place, session, text)
             assert (await asyncio.wait_for(task, 20)).status == 200
@@ -98,16 +98,16 @@ async def test_a_held_request_goes_on_once_it_is_decided(tmp_path: Path) -> None
                 assert came == body.replace(b"a.txt", b"b.txt")
                 assert b"content-encoding" not in sent
 
-        body = await called(place, target, 3)
+        body = await body_with_result(place, target, 3)
         async with connected(place.port) as client:
             host, length = b"127.0.0.1:%d" % place.port, b"%d" % len(body)
             head = [(b"host", host), JSON, (b"content-length", length)]
             await client.send_head("POST", target, head)
             await client.send_body(body)
-            await held(place, tap)
-        session = await held(place, tap, gone=True)
+            await wait_for_result(place, tap)
+        session = await wait_for_result(place, tap, gone=True)
         task = asyncio.create_task(returns(body))
-        await held(place, tap)
+        await wait_for_result(place, tap)
         await place.engine.runner.stop(session.id)
         refused = await asyncio.wait_for(task, 20)
         assert (refused.status, STOPPED.encode() in refused.body) == (403, True)

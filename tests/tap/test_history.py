@@ -8,12 +8,12 @@ from playground.core.events import CallDecided
 from playground.protocols.request import ResultMessage
 from playground.tap.history import read_body, tail_of
 from playground.tap.holding import leading_results
-from tests.playbook import begun, call, session, turn
+from tests.playbook import call, session, start_events, turn
 
 PROMPT = {"role": "user", "parts": [{"text": "Compare a.txt and b.txt."}]}
 
 
-def called(*ids: str) -> dict[str, Any]:
+def calls_message(*ids: str) -> dict[str, Any]:
     parts = [
         {"functionCall": {"id": id_, "name": "read", "args": {"file": file}}}
         for id_, file in zip(ids, ("a.txt", "b.txt"), strict=True)
@@ -21,7 +21,7 @@ def called(*ids: str) -> dict[str, Any]:
     return {"role": "model", "parts": parts}
 
 
-def answered(*results: tuple[str, str]) -> dict[str, Any]:
+def results_message(*results: tuple[str, str]) -> dict[str, Any]:
     parts = [
         {"functionResponse": {"id": id_, "name": "read", "response": {"output": text}}}
         for id_, text in results
@@ -32,14 +32,18 @@ def answered(*results: tuple[str, str]) -> dict[str, Any]:
 def test_calls_that_only_the_agent_gave_ids_get_their_results() -> None:
     """Gemini CLI does so, and returns what is ready first first."""
     own = session(
-        *begun(),
+        *start_events(),
         *turn(
             1,
             call(0, "read", '{"file": "a.txt"}', provider_id=""),
             call(1, "read", '{"file": "b.txt"}', provider_id=""),
         ),
     )
-    history = [PROMPT, called("read_1", "read_2"), answered(("read_2", "B"), ("read_1", "A"))]
+    history = [
+        PROMPT,
+        calls_message("read_1", "read_2"),
+        results_message(("read_2", "B"), ("read_1", "A")),
+    ]
     known = read_body("gemini", {"contents": [PROMPT]}).digests
     tail = tail_of(own, known, read_body("gemini", {"contents": history}))
     results = [item for item in tail.items if isinstance(item, ResultMessage)]
@@ -51,13 +55,13 @@ def test_results_are_those_of_the_answer_wherever_the_agent_wrote_them() -> None
     """Behind each call its result, or a word of the system between; one that was of another answer
     with the same ids is none of this."""
     calls = [call(n, "read", "{}", provider_id=id_) for n, id_ in enumerate(("a", "b"))]
-    own = session(*begun(), *turn(1, *calls))
+    own = session(*start_events(), *turn(1, *calls))
     prompt, note = ({"role": role, "content": "Go."} for role in ("user", "developer"))
-    asked = {"type": "function_call", "name": "read", "arguments": "{}"}
+    call_item = {"type": "function_call", "name": "read", "arguments": "{}"}
     came = {"type": "function_call_output"}
 
     def each(id_: str, text: str) -> list[dict[str, Any]]:
-        return [{**asked, "call_id": id_}, {**came, "call_id": id_, "output": text}]
+        return [{**call_item, "call_id": id_}, {**came, "call_id": id_, "output": text}]
 
     known = [prompt, *each("a", "old"), *each("b", "old")]
     histories = (
@@ -74,13 +78,13 @@ def test_results_are_those_of_the_answer_wherever_the_agent_wrote_them() -> None
 def test_a_denied_call_is_no_part_of_the_answer_that_its_agent_has() -> None:
     """An earlier answer with the same id, right before it, is another one."""
     calls = [call(n, "read", "{}", provider_id=id_) for n, id_ in enumerate(("a", "b"))]
-    own = session(*begun(), *turn(1, *calls))
+    own = session(*start_events(), *turn(1, *calls))
     own.call("1.1").decided = CallDecided("1.1", "deny")
-    asked = {"type": "function_call", "name": "read", "arguments": "{}"}
+    call_item = {"type": "function_call", "name": "read", "arguments": "{}"}
     came = {"type": "function_call_output"}
     prompt = {"role": "user", "content": "Go."}
-    known = [prompt, {**asked, "call_id": "b"}, {**came, "call_id": "b", "output": "old"}]
-    history = [{**asked, "call_id": "a"}, {**came, "call_id": "a", "output": "A"}]
+    known = [prompt, {**call_item, "call_id": "b"}, {**came, "call_id": "b", "output": "old"}]
+    history = [{**call_item, "call_id": "a"}, {**came, "call_id": "a", "output": "A"}]
     digests = read_body("openai_responses", {"input": known}).digests
     tail = tail_of(own, digests, read_body("openai_responses", {"input": [*known, *history]}))
     results = [item.content[0].text for item in leading_results(tail.items)]
@@ -92,7 +96,7 @@ def test_a_mark_of_the_cache_that_moved_on_is_no_change() -> None:
     block = {"type": "text", "text": "hello"}
     marked = {"role": "user", "content": [block | {"cache_control": {"type": "ephemeral"}}]}
     bare = {"role": "user", "content": [block]}
-    own = session(*begun(), *turn(1))
+    own = session(*start_events(), *turn(1))
     answer = {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}
     after = {"role": "user", "content": "And now?"}
     known = read_body("anthropic", {"messages": [marked]}).digests

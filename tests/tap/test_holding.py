@@ -39,7 +39,7 @@ from playground.tap.relay import Exchange
 from tests.engine.unwritable import FullDisk
 from tests.engines import events_of, run_engine
 from tests.protocols.answers import AnswerPart, body
-from tests.tap.agent import KIND, UPSTREAM, FakeAgent, end, made, worked
+from tests.tap.agent import KIND, UPSTREAM, FakeAgent, end, make_agent, worked
 
 pytestmark = pytest.mark.anyio
 
@@ -74,14 +74,14 @@ async def stopping(
 ) -> AsyncIterator[tuple[Engine, FakeAgent]]:
     """An engine, and an agent whose tap stops at `stop_at`."""
     async with run_engine(tmp_path) as engine:
-        agent = await made(engine)
+        agent = await make_agent(engine)
         agent.tap = await agent.sessions.taps.set_stop_at(agent.tap.id, stop_at)
         yield engine, agent
 
 
 async def begun_to_end(exchange: Exchange, *calls: tuple[str, Any]) -> asyncio.Task[bytes]:
     """The answer with `calls` has come; the task gives what the agent gets of it."""
-    exchange.answered(200, KIND)
+    exchange.receive_head(200, KIND)
     assert await exchange.pass_on(answer_of(*calls)) == b""
     return asyncio.create_task(end(exchange))
 
@@ -91,16 +91,16 @@ async def waiting(engine: Engine, agent: FakeAgent, count: int) -> Session:
     async with asyncio.timeout(20):
         while True:
             position = engine.sessions.position
-            for session_id in await engine.log.tapped(agent.tap.id, 1):
-                async with engine.sessions.holding(session_id) as live:
+            for session_id in await engine.log.tapped_sessions(agent.tap.id, 1):
+                async with engine.sessions.lock_session(session_id) as live:
                     if len(live.session.waiting) == count:
                         return live.session
             await engine.sessions.wait(position, engine.sessions.list_version, 20)
 
 
 async def decide(engine: Engine, session: Session, call_id: str, decision: str) -> None:
-    asked = DecisionRequest(decision, session.call(call_id).digest)
-    await engine.runner.decide(session.id, call_id, asked)
+    decision_request = DecisionRequest(decision, session.call(call_id).digest)
+    await engine.runner.decide(session.id, call_id, decision_request)
 
 
 def names(data: bytes) -> list[str]:
@@ -158,8 +158,8 @@ async def test_an_answer_that_is_no_stream_is_held_for_a_minute(tmp_path: Path) 
 async def _tools(engine: Engine, agent: FakeAgent) -> Any:
     exchange = await agent.ask("Hello.")
     await agent.answer(exchange, "Hello.")
-    (session_id,) = await engine.log.tapped(agent.tap.id, 1)
-    async with engine.sessions.holding(session_id) as live:
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 1)
+    async with engine.sessions.lock_session(session_id) as live:
         assert live.session.settings is not None
         return live.session.settings.tools
 
@@ -183,7 +183,7 @@ async def test_arguments_that_a_rule_cannot_read_wait(
         rule = Rule("Read", action, when={"/path": {"prefix": "/etc/"}})
         await engine.rules.put(ALWAYS, [rule], await _tools(engine, agent))
         exchange = await agent.ask("List.")
-        exchange.answered(200, [(b"content-type", b"text/event-stream")])
+        exchange.receive_head(200, [(b"content-type", b"text/event-stream")])
         got = await exchange.pass_on(answer)
         ending = asyncio.create_task(end(exchange))
         session = await waiting(engine, agent, 1)
@@ -269,7 +269,7 @@ async def test_stop_holds_before_the_agent_asks_until_it_is_let_go_on(tmp_path: 
             await agent.ask("And now?")
         await engine.runner.resume(session_id)
         await agent.answer(await agent.ask(), "Now.")
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             assert [turn.text for turn in live.session.turns][-1] == "Now."
 
 
@@ -290,10 +290,10 @@ async def test_an_agent_that_leaves_while_its_request_is_taken_in_leaves_nothing
                 await asking
             await exchange.leave()
         await agent.answer(await agent.ask(), "There is no b.")
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             assert not [turn.number for turn in live.session.turns if turn.open]
             assert live.session.answer == "There is no b."
-        assert len(await engine.log.tapped(agent.tap.id, 10)) == 1
+        assert len(await engine.log.tapped_sessions(agent.tap.id, 10)) == 1
 
 
 async def test_what_cannot_be_recorded_is_not_sent_where_it_is_to_be_held(
@@ -319,9 +319,9 @@ async def test_of_many_sessions_little_is_remembered(
         other = FakeAgent(agent.sessions, agent.tap, answered=100)
         for asking, prompt in ((agent, "List a."), (other, "List b.")) * 2:
             await asking.answer(await asking.ask(prompt), f"{prompt} That is it.", BASH)
-            asking_again = await asking.ask(asking.result("Bash", "x"))
+            asking_again = await asking.ask(asking.result_block("Bash", "x"))
             await asking.answer(asking_again, f"{prompt} Done.")
-        sessions = await engine.log.tapped(agent.tap.id, 10)
+        sessions = await engine.log.tapped_sessions(agent.tap.id, 10)
         assert len(sessions) == 2
         assert len(agent.sessions.places._threads) == 1
         for session_id in sessions:
@@ -344,7 +344,7 @@ async def test_a_card_is_void_once_its_agent_asks_something_else(tmp_path: Path)
         session = await gone_while_held(agent, engine)
         assert [call.id for call in session.waiting] == ["1.0"]
         await agent.answer(await agent.ask("Never mind."), "As you like.")
-        async with engine.sessions.holding(session.id) as live:
+        async with engine.sessions.lock_session(session.id) as live:
             assert live.session.turns[0].dropped
             assert (len(live.session.turns), live.session.state) == (2, "idle")
         with pytest.raises(Refused, match="This call is void"):
@@ -377,7 +377,7 @@ async def test_an_answer_that_the_program_did_not_see_decided_is_not_paused(
         with monkeypatch.context() as killed:
             killed.setattr(engine.runner, "_advance", nothing)
             exchange = await agent.ask("List.")
-            exchange.answered(200, KIND)
+            exchange.receive_head(200, KIND)
             await exchange.pass_on(answer_of(BASH))
         (session_id,) = await recover(engine.sessions, lambda _: ())
         log = await engine.log.events(session_id)
@@ -394,7 +394,7 @@ async def test_a_packed_answer_waits_unpacked(tmp_path: Path) -> None:
         exchange = await agent.ask("List.")
         packed = gzip.compress(answer_of(BASH))
         kind = (*KIND, (b"content-encoding", b"gzip"), (b"content-length", b"%d" % len(packed)))
-        assert [*exchange.answered(200, kind)] == [*KIND]
+        assert [*exchange.receive_head(200, kind)] == [*KIND]
         assert await exchange.pass_on(packed) == b""
         got = asyncio.create_task(end(exchange))
         await decide(engine, await waiting(engine, agent, 1), "1.0", "run")
@@ -412,7 +412,7 @@ async def test_with_its_tap_the_cards_of_an_agent_that_left_need_nobody(tmp_path
             else:
                 session = await gone_while_held(agent, engine)
             await engine.runner.leave(session.id)
-            async with engine.sessions.holding(session.id) as live:
+            async with engine.sessions.lock_session(session.id) as live:
                 assert live.session.waits == there
             if there:
                 await decide(engine, session, "1.0", "run")
@@ -421,7 +421,7 @@ async def test_with_its_tap_the_cards_of_an_agent_that_left_need_nobody(tmp_path
 
 async def state_of(engine: Engine, session_id: str) -> tuple[str, str]:
     """As the session's page has it, and as the list has it."""
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         state = live.session.state
     summary = await engine.log.summary(session_id)
     assert summary is not None
@@ -453,7 +453,7 @@ async def test_session_runs_while_its_agent_has_one_call_beside_a_denied_call(
         answer = json.loads(await asyncio.wait_for(got, 20))
         assert await state_of(engine, session.id) == ("running", "running")
         agent.messages.append({"role": "assistant", "content": answer["content"]})
-        await agent.answer(await agent.ask(agent.result("Read", "words")), "It has words.")
+        await agent.answer(await agent.ask(agent.result_block("Read", "words")), "It has words.")
         assert await state_of(engine, session.id) == IDLE
 
 
@@ -510,8 +510,8 @@ async def test_an_answer_that_left_and_was_not_noted_is_the_agents(
         answer = json.loads(await asyncio.wait_for(got, 20))
         await disk.lifted()
         agent.messages.append({"role": "assistant", "content": answer["content"]})
-        await agent.answer(await agent.ask(agent.result("Bash", "a.txt")), "There is a.txt.")
-        async with engine.sessions.holding(session.id) as live:
+        await agent.answer(await agent.ask(agent.result_block("Bash", "a.txt")), "There is a.txt.")
+        async with engine.sessions.lock_session(session.id) as live:
             first, second = live.session.turns
             assert (first.dropped, first.passed, second.text) == (False, None, "There is a.txt.")
             assert [call.status for call in first.calls] == ["done"]

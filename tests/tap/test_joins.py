@@ -52,7 +52,7 @@ async def test_equal_requests_at_once_are_as_many_upstream(tmp_path: Path) -> No
             *(ask(place.port, "POST", target, [KIND], body) for _ in range(MANY))
         )
         assert len(place.provider.bodies) == MANY
-        ids = await place.engine.log.tapped(tap.id, 2 * MANY)
+        ids = await place.engine.log.tapped_sessions(tap.id, 2 * MANY)
         texts = []
         for session_id in ids:
             session = fold(session_id, await place.engine.log.events(session_id))

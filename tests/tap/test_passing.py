@@ -15,7 +15,7 @@ from playground.engine.engine import Engine
 from playground.engine.rules import ALWAYS
 from playground.tap.relay import Exchange
 from tests.engines import events_of, run_engine
-from tests.tap.agent import KIND, FakeAgent, end, made, worked
+from tests.tap.agent import KIND, FakeAgent, end, make_agent, worked
 
 pytestmark = pytest.mark.anyio
 
@@ -30,15 +30,15 @@ ANSWER = {
 }
 
 
-async def answered(engine: Engine, agent: FakeAgent, stop_at: StopAt) -> tuple[str, Exchange]:
+async def pass_answer(engine: Engine, agent: FakeAgent, stop_at: StopAt) -> tuple[str, Exchange]:
     """The session of an agent, and its last request, of whose answer all has come."""
     session_id = await worked(agent)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         tools = live.session.turns[0].settings.tools
     await engine.rules.put(ALWAYS, [Rule("Bash", "run")], tools)
     agent.tap = replace(agent.tap, stop_at=stop_at)
     exchange = await agent.ask("Again, please.")
-    exchange.answered(200, KIND)
+    exchange.receive_head(200, KIND)
     await exchange.pass_on(json.dumps(ANSWER).encode())
     return session_id, exchange
 
@@ -49,10 +49,10 @@ async def test_an_answer_is_passed_once_its_last_bytes_have_left(
 ) -> None:
     """Until then a program that is killed leaves it to be met again, its calls started."""
     async with run_engine(tmp_path) as engine:
-        agent = await made(engine)
-        session_id, exchange = await answered(engine, agent, stop_at)
+        agent = await make_agent(engine)
+        session_id, exchange = await pass_answer(engine, agent, stop_at)
         logs = []
-        async for data in exchange.ending(None):
+        async for data in exchange.finish_answer(None):
             assert b"toolu_9" in data
             logs.append(await engine.log.events(session_id))
         after = await engine.log.events(session_id)
@@ -67,9 +67,9 @@ async def test_an_agent_that_loses_the_last_bytes_meets_the_same_answer(
     tmp_path: Path, stop_at: StopAt
 ) -> None:
     async with run_engine(tmp_path) as engine:
-        agent = await made(engine)
-        session_id, exchange = await answered(engine, agent, stop_at)
-        first = await anext(aiter(exchange.ending(None)))  # the client goes while it is sent
+        agent = await make_agent(engine)
+        session_id, exchange = await pass_answer(engine, agent, stop_at)
+        first = await anext(aiter(exchange.finish_answer(None)))  # the client goes while it is sent
         await exchange.leave()
         assert await end(await agent.ask()) == first
         log = await engine.log.events(session_id)

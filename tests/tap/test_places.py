@@ -16,7 +16,7 @@ from playground.store.writes import WriteBatch
 from playground.tap.exchange import AgentExchange
 from playground.tap.relay import AgentRequest, AskAgain
 from tests.engines import events_of, run_engine
-from tests.tap.agent import KIND, FakeAgent, end, made
+from tests.tap.agent import KIND, FakeAgent, end, make_agent
 
 pytestmark = pytest.mark.anyio
 
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.anyio
 async def sessions_of(engine: Engine, agent: FakeAgent) -> list[Session]:
     """Those of the agent's tap, the oldest first, of which no history was rewritten."""
     sessions: list[Session] = []
-    for session_id in await engine.log.tapped(agent.tap.id, 100):
+    for session_id in await engine.log.tapped_sessions(agent.tap.id, 100):
         assert not events_of(await engine.log.events(session_id), Warned)
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             sessions.append(live.session)
     return sorted(sessions, key=lambda session: session.started_ms)
 
@@ -37,10 +37,10 @@ def prompts(session: Session) -> list[str]:
 
 async def test_agents_with_the_same_history_stay_apart(tmp_path: Path) -> None:
     async with run_engine(tmp_path) as engine:
-        first = await made(engine)
+        first = await make_agent(engine)
         agents = [first, *(FakeAgent(first.sessions, first.tap) for _ in range(19))]
-        asked = [await agent.ask("Hello.") for agent in agents]
-        for agent, exchange in zip(agents, asked, strict=True):
+        exchanges = [await agent.ask("Hello.") for agent in agents]
+        for agent, exchange in zip(agents, exchanges, strict=True):
             await agent.answer(exchange, "Hello!")
         for number, agent in enumerate(agents):
             await agent.answer(await agent.ask(f"I am {number}."), "I see.")
@@ -55,12 +55,12 @@ async def test_agents_with_the_same_history_stay_apart(tmp_path: Path) -> None:
 async def test_an_answer_that_says_nothing_goes_on(tmp_path: Path, stored: bool) -> None:
     """Its agent sends it back, or leaves it out."""
     async with run_engine(tmp_path) as engine:
-        agent = await made(engine)
+        agent = await make_agent(engine)
         exchange = await agent.ask("Think.")
         answer: dict[str, Any] = {"type": "message", "role": "assistant", "model": "m", "id": "m1"}
         content = [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}]
         answer |= {"content": content, "stop_reason": "end_turn"}
-        exchange.answered(200, KIND)
+        exchange.receive_head(200, KIND)
         await exchange.pass_on(json.dumps(answer).encode())
         await end(exchange)
         if stored:
@@ -74,14 +74,14 @@ async def test_an_answer_that_says_nothing_goes_on(tmp_path: Path, stored: bool)
 async def test_a_request_that_names_the_answer_before_follows_it(tmp_path: Path) -> None:
     """The Responses API keeps the history: what comes is new, all of it."""
     async with run_engine(tmp_path) as engine:
-        agent = await made(engine)
+        agent = await make_agent(engine)
         for number, text in enumerate(("One.", "Two.", "Three."), 1):
             exchange = responses_exchange(agent, text, f"resp_{number - 1}" if number > 1 else "")
             await exchange.begin()
             part = {"type": "output_text", "text": f"Answer {number}.", "annotations": []}
             item = {"type": "message", "id": f"m{number}", "role": "assistant", "content": [part]}
             answer = {"id": f"resp_{number}", "object": "response", "status": "completed"}
-            exchange.answered(200, KIND)
+            exchange.receive_head(200, KIND)
             await exchange.pass_on(json.dumps({**answer, "output": [item]}).encode())
             await end(exchange)
         (session,) = await sessions_of(engine, agent)
@@ -93,8 +93,10 @@ def responses_exchange(
     agent: FakeAgent, text: Any, follows: str, ask: AskAgain | None = None
 ) -> AgentExchange:
     """A request that says a text in a list, or `said` as it is."""
-    given = [{"role": "user", "content": text}] if isinstance(text, str) and ask is None else text
-    body: dict[str, Any] = {"model": "gpt-5", "input": given}
+    input_items = (
+        [{"role": "user", "content": text}] if isinstance(text, str) and ask is None else text
+    )
+    body: dict[str, Any] = {"model": "gpt-5", "input": input_items}
     if follows:
         body["previous_response_id"] = follows
     url = "https://api.openai.com/v1/responses"
@@ -122,15 +124,15 @@ async def test_a_session_is_written_with_its_first_request(
 ) -> None:
     """Whatever kills the program, no session without one is left."""
     async with run_engine(tmp_path) as engine:
-        agent = await made(engine)
+        agent = await make_agent(engine)
         writes: list[list[type[object]]] = []
         append = engine.log.append
 
-        async def noted(batch: WriteBatch) -> None:
+        async def note_append(batch: WriteBatch) -> None:
             writes.append([type(logged.event) for logged in batch.events])
             await append(batch)
 
-        monkeypatch.setattr(engine.log, "append", noted)
+        monkeypatch.setattr(engine.log, "append", note_append)
         monkeypatch.setattr(engine.log, "append_now", lambda batch: None)
         await agent.ask("List the files.")
     first = writes[0]

@@ -34,8 +34,8 @@ from tests.tap.tapping import (
     WEATHER,
     Tapping,
     both,
+    conversation_lines,
     one_turn,
-    told,
 )
 from tests.waiting import wait_while_running
 
@@ -51,7 +51,7 @@ async def test_a_tapped_conversation_is_the_agents_own(tmp_path: Path, protocol:
             own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
         log = await door.engine.log.events(session.id)
-    assert told(session) == told(own)
+    assert conversation_lines(session) == conversation_lines(own)
     assert session.state == "idle"
     received = events_of(log, RequestReceived)
     assert received[0].matched == "new"
@@ -121,7 +121,7 @@ async def test_after_a_start_a_conversation_goes_on_where_it_was(
             )
             own = await wait_while_running(agent, session_id)
             (session,) = await door.sessions()
-    assert told(session) == told(own)
+    assert conversation_lines(session) == conversation_lines(own)
     assert session.state == "idle"
 
 
@@ -157,7 +157,7 @@ async def test_stop_ends_what_is_under_way_and_refuses_what_comes(tmp_path: Path
         body = session.turns[-1].request.body.encode()
         exchange = door.exchange(body)
         await exchange.begin()
-        exchange.answered(200, [(b"content-type", b"text/event-stream")])
+        exchange.receive_head(200, [(b"content-type", b"text/event-stream")])
         start = b'event: message_start\ndata: {"type": "message_start", "message": {"id": "m"}}\n\n'
         assert await exchange.pass_on(start) == start
         await door.engine.runner.stop(session.id)
@@ -193,11 +193,11 @@ async def test_deltas_pass_without_a_wait_but_never_past_what_goes_before_them(
         (session,) = await door.sessions()
         exchange = door.exchange(session.turns[-1].request.body.encode())
         await exchange.begin()
-        exchange.answered(200, [(b"content-type", b"text/event-stream")])
+        exchange.receive_head(200, [(b"content-type", b"text/event-stream")])
         await exchange.pass_on(frame("message_start", message={"id": "m"}))
         block = {"type": "text", "text": ""}
         await exchange.pass_on(frame("content_block_start", index=0, content_block=block))
-        async with asyncio.timeout(30), door.engine.sessions.holding(session.id) as live:
+        async with asyncio.timeout(30), door.engine.sessions.lock_session(session.id) as live:
             first = asyncio.create_task(exchange.pass_on(delta("One")))
             while not (exchange._followed and exchange._followed.request.unsaved):
                 await asyncio.sleep(0)
@@ -229,10 +229,10 @@ async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile(), stream=stream
         )
         await agent.runner.prompt(session_id, "What is the weather in Oslo? [[fault:parallel-3]]")
-        held = await door.held(3)
-        async with agent.sessions.holding(session_id) as live:
+        held_session = await door.wait_for_held(3)
+        async with agent.sessions.lock_session(session_id) as live:
             assert not list(live.session.calls())
-        names = [call.id for call in held.calls()]
+        names = [call.id for call in held_session.calls()]
         await door.decide(names[0], "run")
         await door.decide(names[1], "run", arguments='{"city": "Rome"}')
         await door.decide(names[2], "deny", text="Not there.")
@@ -240,7 +240,7 @@ async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
         (session,) = await door.sessions()
         log = await door.engine.log.events(session.id)
     calls = [json.loads(call.written) for call in own.turns[0].calls]
-    assert calls == [json.loads(held.call(names[0]).written), {"city": "Rome"}]
+    assert calls == [json.loads(held_session.call(names[0]).written), {"city": "Rome"}]
     assert "Not there." in own.turns[0].text
     assert [call.status for call in session.turns[0].calls] == ["done"] * 3
     kinds = [call.result and call.result.kind for call in session.turns[0].calls]
@@ -258,7 +258,7 @@ async def test_what_no_rule_runs_is_held_and_rules_decide_the_rest(tmp_path: Pat
             agent, [FORECAST], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(session_id, WEATHER)
-        tools = (await door.held()).turns[0].settings.tools
+        tools = (await door.wait_for_held()).turns[0].settings.tools
         await door.decide("1.1", "run")
         await wait_while_running(agent, session_id)
         rules = door.engine.rules
@@ -267,7 +267,7 @@ async def test_what_no_rule_runs_is_held_and_rules_decide_the_rest(tmp_path: Pat
         await rules.put(ALWAYS, [Rule("forecast", "deny", text="No weather.")], tools)
         await door.stop_at("nothing")
         own = await one_turn(agent, door, WEATHER, FORECAST)
-        async with agent.sessions.holding(own) as live:
+        async with agent.sessions.lock_session(own) as live:
             (answer,) = live.session.turns
         _, ran, denied = await door.sessions()
     assert [call.decided and call.decided.rule for call in ran.calls()] == ["run forecast"]
@@ -283,7 +283,7 @@ async def test_an_agent_that_left_and_asks_again_meets_the_same_card(tmp_path: P
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(session_id, WEATHER)
-        await door.held()
+        await door.wait_for_held()
         await agent.runner.stop(session_id)
         await agent.runner.retry(session_id)
         await door.decide("1.1", "run", arguments='{"city": "Rome"}')
@@ -312,12 +312,12 @@ async def test_a_held_call_outlives_the_program(tmp_path: Path) -> None:
                 agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
             )
             await agent.runner.prompt(session_id, WEATHER)
-            await door.held()
+            await door.wait_for_held()
             door.break_off()
             await wait_while_running(agent, session_id)
         async with run_engine(tmp_path) as ours:
             await door.open(ours)
-            session = await door.held()
+            session = await door.wait_for_held()
             await agent.runner.retry(session_id)
             await door.decide("1.1", "run")
             own = await wait_while_running(agent, session_id)
@@ -334,7 +334,7 @@ async def test_stop_denies_what_is_held(tmp_path: Path) -> None:
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(session_id, WEATHER)
-        session = await door.held()
+        session = await door.wait_for_held()
         await door.engine.runner.stop(session.id)
         own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
@@ -354,12 +354,12 @@ async def test_a_client_that_waits_is_told_that_it_goes_on(tmp_path: Path, proto
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(session_id, WEATHER)
-        await door.held()
+        await door.wait_for_held()
         door.held_since = asyncio.Event()
         await asyncio.wait_for(door.held_since.wait(), 30)
         await door.decide("1.1", "run")
         own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
-    assert told(session) == told(own)
+    assert conversation_lines(session) == conversation_lines(own)
     warnings = [warned.code for turn in own.turns for warned in turn.warnings]
     assert set(warnings) <= {"translation"}

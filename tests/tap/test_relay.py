@@ -21,7 +21,7 @@ from playground.net.client import NetworkError
 from playground.protocols.facts import FACTS
 from playground.protocols.registry import CODECS
 from playground.simulator.faults import FAULTS, FaultRow
-from playground.tap.relay import AgentRequest, AnswerHead, RawHeaders, Unobserved
+from playground.tap.relay import AgentRequest, AnswerHead, RawHeaders, UnobservedExchange
 from tests.tap.relaying import (
     AGENT_KEY,
     PROVIDER_KEY,
@@ -30,12 +30,12 @@ from tests.tap.relaying import (
     Place,
     Provider,
     ask,
-    asked,
     connected,
     constantly,
     door_of,
     placed,
     sent_back,
+    tool_request,
     until_left,
 )
 
@@ -125,7 +125,7 @@ def fault_name(fault: FaultRow) -> str:
 
 async def both(place: Place, protocol: Protocol, prompt: str, stream: bool) -> list[Answer]:
     """The answers of twin simulators: through the tap, and asked directly."""
-    path, headers, body = asked(protocol, prompt, stream)
+    path, headers, body = tool_request(protocol, prompt, stream)
     most = next((most for fault, most in MOST.items() if f"[[fault:{fault}" in prompt), None)
     base = FACTS[protocol].simulated.encode()
     key = [
@@ -220,7 +220,9 @@ async def test_each_fault_comes_through_on_every_protocol(
 async def test_what_came_before_a_silence_is_there(
     place: Place, fault: str, status: int, last: bytes
 ) -> None:
-    path, headers, body = asked("anthropic", f"What is the weather in Oslo?\n\n[[fault:{fault}]]")
+    path, headers, body = tool_request(
+        "anthropic", f"What is the weather in Oslo?\n\n[[fault:{fault}]]"
+    )
     target = place.target("anthropic", path, "simulator")
     got = await ask(place.port, method="POST", target=target, headers=headers, body=body, most=last)
     assert (got.status, got.clean) == (status, False)
@@ -252,9 +254,9 @@ async def test_a_body_too_large_to_read_streams_through(
     monkeypatch.setattr("playground.tap.relay.MOST_READ", 1000)
     read: list[AgentRequest] = []
 
-    def make(request: AgentRequest) -> Unobserved:
+    def make(request: AgentRequest) -> UnobservedExchange:
         read.append(request)
-        return Unobserved()
+        return UnobservedExchange()
 
     place.exchanges.make = make
     body = bytes(range(256)) * 400
@@ -392,19 +394,19 @@ async def test_a_head_is_passed_on_before_its_body(place: Place) -> None:
         assert isinstance(await client.event(), h11.EndOfMessage)
 
 
-class Noted(Unobserved):
+class Noted(UnobservedExchange):
     """An Exchange that writes down what it was told, and `fails` where it is said so."""
 
     def __init__(self, fails: str = "") -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self.bytes = b""
         self.over = asyncio.Event()
         self._fails = fails
 
     def _note(self, name: str) -> None:
-        if self.said[-1:] != [name]:
-            self.said.append(name)
+        if self.notes[-1:] != [name]:
+            self.notes.append(name)
         if name in ("end", "leave", "trouble"):
             self.over.set()
         if name == self._fails:
@@ -414,7 +416,7 @@ class Noted(Unobserved):
         self._note("begin")
         return None
 
-    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+    def receive_head(self, status: int, headers: RawHeaders) -> RawHeaders:
         self._note("answered")
         return headers
 
@@ -423,7 +425,7 @@ class Noted(Unobserved):
         self._note("pass_on")
         return data
 
-    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+    async def finish_answer(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
         self._note("end" if trouble is None else "trouble")
         yield b""
 
@@ -481,9 +483,9 @@ async def test_a_client_that_leaves_ends_the_request(place: Place, when: str) ->
     async with asyncio.timeout(30):
         await place.provider.left.wait()
         await noted.over.wait()
-    assert noted.said[-1] == "leave"
-    assert noted.said[0] == "begin"
-    assert "end" not in noted.said
+    assert noted.notes[-1] == "leave"
+    assert noted.notes[0] == "begin"
+    assert "end" not in noted.notes
 
 
 async def test_an_exchange_is_told_when_the_server_ends(place: Place) -> None:
@@ -521,7 +523,7 @@ async def test_an_exchange_is_told_when_the_server_ends(place: Place) -> None:
         with pytest.raises(asyncio.CancelledError):
             await serving
         await place.provider.left.wait()
-    assert noted.said == ["begin", "leave"]
+    assert noted.notes == ["begin", "leave"]
 
 
 class Holding(Noted):
@@ -541,15 +543,15 @@ class Holding(Noted):
         await self._hold("pass_on")
         return b""
 
-    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+    async def finish_answer(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
         await self._hold("end")
         yield b""
 
 
 async def test_a_client_that_leaves_while_its_answer_is_held(place: Place) -> None:
     """What the Exchange does is cancelled, be it the end, and it is told."""
-    for held in ("pass_on", "end"):
-        holding = Holding(held)
+    for hold_at in ("pass_on", "end"):
+        holding = Holding(hold_at)
         place.exchanges.make = constantly(holding)
         place.provider.says(chunked(b"x"))
         async with connected(place.observed) as client:
@@ -559,7 +561,7 @@ async def test_a_client_that_leaves_while_its_answer_is_held(place: Place) -> No
             await holding.reached.wait()
         async with asyncio.timeout(30):
             await holding.over.wait()
-        assert holding.said[-1] == "leave"
+        assert holding.notes[-1] == "leave"
 
 
 class Refusing(Noted):
@@ -572,7 +574,7 @@ async def test_a_request_that_the_exchange_refuses_goes_nowhere(place: Place) ->
     place.exchanges.make = constantly(refusing)
     place.provider.says(sized(b"{}"))
     got = await place.through(body=b"{}", port=place.observed)
-    assert (got.status, place.provider.heads, refusing.said) == (403, [], [])
+    assert (got.status, place.provider.heads, refusing.notes) == (403, [], [])
     assert "has stopped" in json.loads(got.body)["error"]["message"]
 
 
@@ -619,7 +621,7 @@ async def test_stop_ends_an_answer_where_it_is(place: Place) -> None:
             else:
                 assert (await client.answer()).status == 403
             await place.provider.left.wait()
-        assert noted.said[-1] == "trouble"
+        assert noted.notes[-1] == "trouble"
 
 
 async def test_an_exchange_is_told_in_order(place: Place) -> None:
@@ -628,27 +630,29 @@ async def test_an_exchange_is_told_in_order(place: Place) -> None:
         place.exchanges.make = constantly(noted)
         place.provider.says(answer)
         await place.through(port=place.observed, body=b"{}")
-        assert noted.said == ["begin", "answered", "pass_on", last]
+        assert noted.notes == ["begin", "answered", "pass_on", last]
         assert noted.bytes.startswith(b"a")
 
 
 async def test_an_agents_body_is_read_where_it_can_be(place: Place) -> None:
     """Bytes for the Exchange, unpacked; and for the provider as they were."""
-    plain = b'{"model":"x"}'
-    packed = gzip.compress(plain)
+    plain_body = b'{"model":"x"}'
+    packed = gzip.compress(plain_body)
     rows = [
-        (b"", plain, plain),
-        (b"gzip", packed, plain),
+        (b"", plain_body, plain_body),
+        (b"gzip", packed, plain_body),
         (b"zstd", b"\x28\xb5\x2f\xfd\x04\x00", None),
         (b"gzip", packed[:-3], None),
-        (b"gzip", plain, None),
+        (b"gzip", plain_body, None),
     ]
     for coding, body, read in rows:
         asked_for: list[AgentRequest] = []
 
-        def make(request: AgentRequest, seen: list[AgentRequest] = asked_for) -> Unobserved:
-            seen.append(request)
-            return Unobserved()
+        def make(
+            request: AgentRequest, requests: list[AgentRequest] = asked_for
+        ) -> UnobservedExchange:
+            requests.append(request)
+            return UnobservedExchange()
 
         place.exchanges.make = make
         place.provider.says(sized(b"{}"))
@@ -677,7 +681,7 @@ async def test_an_exchange_that_fails_harms_nothing(
     assert "a bug in" in caplog.text
     assert AGENT_KEY not in caplog.text
     if method != "make":
-        assert noted.said[-1] == "end"
+        assert noted.notes[-1] == "end"
 
 
 async def test_what_a_failing_exchange_held_is_passed_on_first(place: Place) -> None:

@@ -63,8 +63,12 @@ async def test_an_edited_result_is_still_edited_ten_turns_later(
             agent, [FORECAST], rules=ALLOW_ALL, profile=door.profile(), stream=stream
         )
         await agent.runner.prompt(session_id, WEATHER)
-        held = await door.held()
-        assert (held.state, len(held.turns), held.call("1.1").status) == ("waiting", 1, "running")
+        held_session = await door.wait_for_held()
+        assert (held_session.state, len(held_session.turns), held_session.call("1.1").status) == (
+            "waiting",
+            1,
+            "running",
+        )
         await door.decide_result("1.1", "Snow.")
         await door.stop_at("nothing")
         for _ in range(LATER):
@@ -85,18 +89,18 @@ async def test_an_edited_result_is_still_edited_ten_turns_later(
 # The agent is a FakeAgent: what goes on to the provider is its exchange's `body`, or what it sent.
 
 
-async def called(agent: FakeAgent, *calls: Any) -> None:
+async def ask_and_answer(agent: FakeAgent, *calls: Any) -> None:
     """It has asked, and runs these calls."""
     await agent.answer(await agent.ask("List the files."), *calls)
 
 
 async def returning(
-    engine: Engine, agent: FakeAgent, *results: Any, held: int = 1
+    engine: Engine, agent: FakeAgent, *results: Any, held_count: int = 1
 ) -> tuple[Exchange, asyncio.Task[Any], Session]:
     """Its next request, with these results, waits for decisions on so many of them."""
     exchange = agent.exchange(*results)
     task = asyncio.create_task(exchange.begin())
-    return exchange, task, await waiting(engine, agent, held)
+    return exchange, task, await waiting(engine, agent, held_count)
 
 
 async def let_pass(engine: Engine, session: Session, call_id: str, text: str | None = None) -> None:
@@ -125,11 +129,16 @@ def sent_results(session: Session, turn: int) -> list[str]:
 async def test_nothing_of_a_held_result_goes_on_before_it_is_decided(tmp_path: Path) -> None:
     """What is let pass as it is leaves every byte of the request as it came."""
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH, READ)
-        results = agent.result("Bash", "a.txt"), agent.result("Read", "Hello.", is_error=True)
-        exchange, task, session = await returning(engine, agent, *results, held=2)
-        held = [call.real and (call.real.text, call.real.is_error) for call in session.waiting]
-        assert held == [("a.txt", False), ("Hello.", True)]
+        await ask_and_answer(agent, BASH, READ)
+        results = (
+            agent.result_block("Bash", "a.txt"),
+            agent.result_block("Read", "Hello.", is_error=True),
+        )
+        exchange, task, session = await returning(engine, agent, *results, held_count=2)
+        real_results = [
+            call.real and (call.real.text, call.real.is_error) for call in session.waiting
+        ]
+        assert real_results == [("a.txt", False), ("Hello.", True)]
         log = await engine.log.events(session.id)
         assert len(events_of(log, RequestSent)) == 1
         with pytest.raises(Conflict):
@@ -150,8 +159,8 @@ async def test_nothing_of_a_held_result_goes_on_before_it_is_decided(tmp_path: P
 
 async def test_a_result_behind_a_word_of_the_system_is_held(tmp_path: Path) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH)
-        result = agent.result("Bash", "a.txt")
+        await ask_and_answer(agent, BASH)
+        result = agent.result_block("Bash", "a.txt")
         agent.messages.append({"role": "system", "content": "The user opened a file."})
         _, task, session = await returning(engine, agent, result)
         assert not task.done()
@@ -162,8 +171,11 @@ async def test_a_result_behind_a_word_of_the_system_is_held(tmp_path: Path) -> N
 async def test_only_errors_are_held(tmp_path: Path) -> None:
     """Results beside one that is held are in the log at once, and go on with it."""
     async with stopping(tmp_path, "errors") as (engine, agent):
-        await called(agent, BASH, READ)
-        results = agent.result("Bash", "a.txt"), agent.result("Read", "No.", is_error=True)
+        await ask_and_answer(agent, BASH, READ)
+        results = (
+            agent.result_block("Bash", "a.txt"),
+            agent.result_block("Read", "No.", is_error=True),
+        )
         exchange, task, session = await returning(engine, agent, *results)
         assert [call.id for call in session.waiting] == ["1.1"]
         assert session.call("1.0").status == "done"
@@ -172,15 +184,17 @@ async def test_only_errors_are_held(tmp_path: Path) -> None:
         assert b"No." not in (exchange.body or b"")
         assert sent_results(session, 1) == ["a.txt", "It is empty."]
         await agent.answer(exchange, "It is empty.", BASH)
-        exchange = await agent.ask(agent.result("Bash", "b.txt"))
+        exchange = await agent.ask(agent.result_block("Bash", "b.txt"))
         assert b"It is empty." in (exchange.body or b"")
 
 
 async def test_an_agent_that_left_and_asks_again_meets_the_same_card(tmp_path: Path) -> None:
     """Decided while it was away, the result goes on at once when it comes."""
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH)
-        exchange, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        exchange, task, session = await returning(
+            engine, agent, agent.result_block("Bash", "a.txt")
+        )
         await leaves(task, exchange)
         assert has_gone(session)
         assert session.state == "waiting"
@@ -195,7 +209,7 @@ async def test_an_agent_that_left_and_asks_again_meets_the_same_card(tmp_path: P
         await asyncio.wait_for(exchange.begin(), 20)
         assert sent_results(session, 1) == ["b.txt"]
         log = await engine.log.events(session.id)
-        assert len(await engine.log.tapped(agent.tap.id, 9)) == 1
+        assert len(await engine.log.tapped_sessions(agent.tap.id, 9)) == 1
     assert len(events_of(log, CallProgressed)) == 1
     assert len(events_of(log, RequestReceived)) == 4
     assert len(events_of(log, ClientGone)) == 2
@@ -205,12 +219,14 @@ async def test_another_result_is_another_card_and_another_prompt_makes_it_void(
     tmp_path: Path,
 ) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH)
-        exchange, task, before = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        exchange, task, before = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
         digest = before.call("1.0").digest
         await leaves(task, exchange)
         agent.messages.pop()
-        exchange, task, session = await returning(engine, agent, agent.result("Bash", "b.txt"))
+        exchange, task, session = await returning(
+            engine, agent, agent.result_block("Bash", "b.txt")
+        )
         while session.call("1.0").digest == digest:
             await asyncio.sleep(0)
         with pytest.raises(Conflict):
@@ -225,8 +241,8 @@ async def test_another_result_is_another_card_and_another_prompt_makes_it_void(
 
 async def test_two_at_once_are_two_and_the_result_of_both_is_decided_once(tmp_path: Path) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH)
-        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
         other = agent.exchange()
         assert isinstance(other, AgentExchange)
         beside = asyncio.create_task(other.begin())
@@ -235,22 +251,24 @@ async def test_two_at_once_are_two_and_the_result_of_both_is_decided_once(tmp_pa
         await let_pass(engine, session, "1.0", "b.txt")
         await asyncio.wait_for(asyncio.gather(task, beside), 20)
         assert b"a.txt" not in (other.body or b"a.txt")
-        assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
+        assert len(await engine.log.tapped_sessions(agent.tap.id, 9)) == 2
 
 
 async def test_what_an_agent_asks_on_the_side_has_the_edited_result(tmp_path: Path) -> None:
     """Claude Code has its history put together by a request with another system prompt."""
     async with stopping(tmp_path, "results") as (engine, agent):
         agent.ids = {"x-claude-code-session-id": "s-1"}
-        await called(agent, BASH)
-        exchange, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        exchange, task, session = await returning(
+            engine, agent, agent.result_block("Bash", "a.txt")
+        )
         await let_pass(engine, session, "1.0", "b.txt")
         await asyncio.wait_for(task, 20)
         await agent.answer(exchange, "There is b.txt.")
         agent.system, agent.tools = "You sum up.", ()
         side = await agent.ask("Sum up.")
         assert b"a.txt" not in (side.body or b"a.txt")
-        assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
+        assert len(await engine.log.tapped_sessions(agent.tap.id, 9)) == 2
 
 
 def ollama_asks(agent: FakeAgent, *messages: dict[str, Any]) -> AgentExchange:
@@ -270,7 +288,7 @@ def ollama_asks(agent: FakeAgent, *messages: dict[str, Any]) -> AgentExchange:
 
 
 async def says(exchange: Exchange, message: Any) -> bytes:
-    exchange.answered(200, KIND)
+    exchange.receive_head(200, KIND)
     answer = {"model": "m", "message": message, "done": True, "done_reason": "stop"}
     return await exchange.pass_on(json.dumps(answer).encode()) + await end(exchange)
 
@@ -333,7 +351,7 @@ async def test_of_calls_with_one_id_each_has_its_own_edit(tmp_path: Path) -> Non
         messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
         exchange = await asks(*messages)
         for turn, text in enumerate(("first", None, "third"), 1):
-            exchange.answered(200, KIND)
+            exchange.receive_head(200, KIND)
             choice = {"index": 0, "message": call, "finish_reason": "tool_calls"}
             answer = {"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}
             await exchange.pass_on(json.dumps(answer).encode())
@@ -380,8 +398,8 @@ async def test_an_equal_call_that_came_to_nothing_moves_no_edit(tmp_path: Path, 
             got = asyncio.create_task(says(exchange, more))
             session = await waiting(engine, agent, count)
             for call, decision in zip(list(session.waiting), ("deny", "answer"), strict=False):
-                asked = DecisionRequest(decision, call.digest, text="No.")
-                await engine.runner.decide(session.id, call.id, asked)
+                decision_request = DecisionRequest(decision, call.digest, text="No.")
+                await engine.runner.decide(session.id, call.id, decision_request)
             messages.append(json.loads(await asyncio.wait_for(got, 20))["message"])
         else:
             await says(exchange, LS)
@@ -397,8 +415,8 @@ async def test_an_equal_call_that_came_to_nothing_moves_no_edit(tmp_path: Path, 
 
 async def test_stop_refuses_what_waits_and_nothing_is_decided(tmp_path: Path) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH)
-        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
         await engine.runner.stop(session.id)
         with pytest.raises(Refused, match=STOPPED):
             await asyncio.wait_for(task, 20)
@@ -416,8 +434,8 @@ async def test_stop_refuses_what_waits_and_nothing_is_decided(tmp_path: Path) ->
 async def test_a_tap_that_is_revoked_lets_nothing_pass_that_waits(tmp_path: Path) -> None:
     """Also where it stops at nothing by now, and whoever asked first, or on the side."""
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH)
-        first, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        first, task, session = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
         await leaves(task, first)
         taps = agent.sessions.taps
         agent.tap = await taps.set_stop_at(agent.tap.id, "nothing")
@@ -433,7 +451,7 @@ async def test_a_tap_that_is_revoked_lets_nothing_pass_that_waits(tmp_path: Path
         outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 20)
         assert [type(outcome) for outcome in outcomes] == [Refused, Refused]
         assert len(session.turns) == 1
-        assert len(await engine.log.tapped(agent.tap.id, 9)) == 1
+        assert len(await engine.log.tapped_sessions(agent.tap.id, 9)) == 1
 
 
 async def test_what_waited_is_held_again_where_its_card_went(tmp_path: Path) -> None:
@@ -441,8 +459,8 @@ async def test_what_waited_is_held_again_where_its_card_went(tmp_path: Path) -> 
     meanwhile."""
     async with stopping(tmp_path, "results") as (engine, agent):
         gate = Gate(engine)
-        await called(agent, BASH)
-        first, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        first, task, session = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
         agent.tap = await agent.sessions.taps.set_stop_at(agent.tap.id, "nothing")
         aside = agent.exchange()
         assert isinstance(aside, AgentExchange)
@@ -466,8 +484,8 @@ async def test_a_result_that_comes_on_the_side_first_is_held(tmp_path: Path) -> 
     """Some agents have their history summed up before they go on."""
     async with stopping(tmp_path, "results") as (engine, agent):
         agent.ids = {"x-claude-code-session-id": "s-1"}
-        await called(agent, BASH)
-        result = agent.result("Bash", "a.txt")
+        await ask_and_answer(agent, BASH)
+        result = agent.result_block("Bash", "a.txt")
         agent.messages.append({"role": "user", "content": [result]})
         system, tools = agent.system, agent.tools
         agent.system, agent.tools = "You sum up.", ()
@@ -495,13 +513,15 @@ async def test_of_a_session_that_is_deleted_while_its_result_is_held_nothing_is_
     async with stopping(tmp_path, "results") as (engine, agent):
         for how in ("waits", "gone", "purged"):
             agent.messages.clear()
-            await called(agent, BASH)
-            first, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+            await ask_and_answer(agent, BASH)
+            first, task, session = await returning(
+                engine, agent, agent.result_block("Bash", "a.txt")
+            )
             if how == "gone":
                 await leaves(task, first)
             await engine.runner.delete(session.id)
             if how == "purged":
-                async with engine.sessions.holding(session.id) as live:
+                async with engine.sessions.lock_session(session.id) as live:
                     await engine.sessions.purge(live)
             if how != "gone":
                 with pytest.raises(Refused):
@@ -512,8 +532,8 @@ async def test_of_a_session_that_is_deleted_while_its_result_is_held_nothing_is_
 
 async def test_a_held_result_and_an_edit_outlive_the_program(tmp_path: Path) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH)
-        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
         task.cancel()
     for text in ("b.txt", None):
         async with run_engine(tmp_path) as engine:
@@ -525,7 +545,7 @@ async def test_a_held_result_and_an_edit_outlive_the_program(tmp_path: Path) -> 
             await asyncio.wait_for(exchange.begin(), 20)
             assert b"a.txt" not in (exchange.body or b"a.txt")
             await exchange.leave()
-            async with engine.sessions.holding(session.id) as live:
+            async with engine.sessions.lock_session(session.id) as live:
                 assert sent_results(live.session, -1) == ["b.txt"]
                 assert not live.session.marks
 
@@ -536,9 +556,9 @@ async def test_results_are_held_of_an_answer_whose_end_alone_was_logged_before_a
     """Its agent got nothing of its calls, and gets all when it asks again."""
     async with stopping(tmp_path, "results") as (engine, agent):
         exchange = await agent.ask("List the files.")
-        exchange.answered(200, KIND)
+        exchange.receive_head(200, KIND)
         with monkeypatch.context() as patched:
-            patched.setattr("playground.tap.recording.passed_on", lambda *_: [])
+            patched.setattr("playground.tap.recording.passing_events", lambda *_: [])
             patched.setattr(AgentExchange, "finish", lambda _: asyncio.sleep(0))
             await exchange.pass_on(answer_of(BASH))
             await end(exchange)
@@ -548,7 +568,7 @@ async def test_results_are_held_of_an_answer_whose_end_alone_was_logged_before_a
     assert await again.begin() is not None
     answer = json.loads(await end(again))
     agent.messages.append({"role": "assistant", "content": answer["content"]})
-    _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+    _, task, session = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
     await let_pass(engine, session, "1.0", "b.txt")
     await asyncio.wait_for(task, 20)
     assert sent_results(session, 1) == ["b.txt"]
@@ -579,8 +599,10 @@ async def test_a_result_whose_agent_stays_away_is_void_and_held_again_when_it_co
 ) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
         gate = Gate(engine)
-        await called(agent, BASH)
-        exchange, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        exchange, task, session = await returning(
+            engine, agent, agent.result_block("Bash", "a.txt")
+        )
         await leaves(task, exchange)
         exchange = agent.exchange()
         again = asyncio.create_task(exchange.begin())
@@ -607,8 +629,8 @@ async def test_a_card_of_a_request_on_the_side_that_stays_away_is_void(tmp_path:
         gate = Gate(engine)
         gate.over.set()
         agent.ids = {"x-claude-code-session-id": "s-1"}
-        await called(agent, BASH)
-        agent.messages.append({"role": "user", "content": [agent.result("Bash", "a.txt")]})
+        await ask_and_answer(agent, BASH)
+        agent.messages.append({"role": "user", "content": [agent.result_block("Bash", "a.txt")]})
         system, tools = agent.system, agent.tools
         agent.system, agent.tools = "You sum up.", ()
         side = agent.exchange()
@@ -631,7 +653,7 @@ async def test_calls_whose_agent_stays_away_are_void_and_asked_for_again(tmp_pat
         gate = Gate(engine)
         gate.over.set()
         exchange = await agent.ask("List.")
-        exchange.answered(200, KIND)
+        exchange.receive_head(200, KIND)
         await exchange.pass_on(answer_of(BASH))
         task = asyncio.create_task(end(exchange))
         session = await waiting(engine, agent, 1)
@@ -642,23 +664,23 @@ async def test_calls_whose_agent_stays_away_are_void_and_asked_for_again(tmp_pat
             await decide(engine, session, "1.0", "run")
         await agent.ask()
         assert [len(session.turns), session.prompts, session.marks] == [2, 1, []]
-        assert len(await engine.log.tapped(agent.tap.id, 9)) == 1
+        assert len(await engine.log.tapped_sessions(agent.tap.id, 9)) == 1
 
 
 async def test_after_a_start_no_agent_waits_and_what_waited_is_void_after_a_while(
     tmp_path: Path, start_engine: StartEngine
 ) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
-        await called(agent, BASH)
-        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+        await ask_and_answer(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
         task.cancel()
     engine = await start_engine()
-    async with engine.sessions.holding(session.id) as live:
+    async with engine.sessions.lock_session(session.id) as live:
         assert has_gone(live.session)
     assert engine.runner.void_waits.sessions == {session.id}
-    engine.runner.has_come(session.id)
+    engine.runner.mark_agent_returned(session.id)
     Gate(engine).over.set()
-    engine.runner.has_left(session.id)
+    engine.runner.mark_agent_left(session.id)
     await becomes(engine, live.session, "interrupted")
 
 
@@ -666,13 +688,13 @@ async def test_no_result_goes_on_where_that_it_waits_cannot_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with stopping(tmp_path, "results") as (_, agent):
-        await called(agent, BASH)
+        await ask_and_answer(agent, BASH)
 
         def fail(*_: Any, **__: Any) -> Any:
             raise ValueError("It breaks.")
 
         monkeypatch.setattr("playground.tap.recording.holding_events", fail)
-        exchange = agent.exchange(agent.result("Bash", "a.txt"))
+        exchange = agent.exchange(agent.result_block("Bash", "a.txt"))
         with pytest.raises(ValueError, match="It breaks"):
             await exchange.begin()
         assert exchange.holds  # so the relay refuses it
@@ -680,8 +702,8 @@ async def test_no_result_goes_on_where_that_it_waits_cannot_be_saved(
 
 async def test_what_is_not_held_is_refused(tmp_path: Path) -> None:
     async with stopping(tmp_path, "nothing") as (engine, agent):
-        await called(agent, BASH)
-        (session_id,) = await engine.log.tapped(agent.tap.id, 1)
+        await ask_and_answer(agent, BASH)
+        (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 1)
         for call_id in ("1.0", "9.9"):
             with pytest.raises(PlaygroundError):
                 await engine.runner.decide_result(session_id, call_id, ResultDecision("0" * 64))

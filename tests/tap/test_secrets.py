@@ -116,7 +116,7 @@ async def arrived_without_keys(place: Place) -> None:
         assert HEADER not in head.lower()
 
 
-async def shown(place: Place) -> dict[str, str]:
+async def page_texts(place: Place) -> dict[str, str]:
     """All that is shown of the sessions and the taps, by its address."""
     texts: dict[str, str] = {}
     own = {"authorization": f"Bearer {TOKEN}"}
@@ -156,20 +156,20 @@ async def test_no_key_and_no_secret_is_kept_or_shown(
     await with_key_in_query(place)
 
     name, key = b"x-api-key", b"planted-refused-7f3a91c2d4"
-    wrong = b"/tap/planted-wrong-secret-7f3a91c2d4/openai/v1/models?key=" + key
-    assert (await ask(place.port, "GET", wrong, [(name, key)])).status == 401
+    bad_target = b"/tap/planted-wrong-secret-7f3a91c2d4/openai/v1/models?key=" + key
+    assert (await ask(place.port, "GET", bad_target, [(name, key)])).status == 401
     real = b"/tap/" + secret.encode() + b"/openai/v1/models?key=" + key
     page = (b"origin", b"https://elsewhere.example")
     assert (await ask(place.port, "GET", real, [(name, key), page])).status == 403
     with monkeypatch.context() as broken:
 
-        def find(*asked: object) -> None:
-            raise ValueError(f"a bug with {asked}")
+        def find(*record: object) -> None:
+            raise ValueError(f"a bug with {record}")
 
         broken.setattr(Upstreams, "find", find)
         assert (await ask(place.port, "GET", real, [(name, key)])).status == 500
 
-    result = await shown(place)
+    result = await page_texts(place)
     result["log"] = "".join(record.getMessage() for record in caplog.records)
     result["terminal"] = "".join(capfd.readouterr())
     assert "ValueError" in result["log"]

@@ -49,7 +49,7 @@ async def test_a_secret_is_found_after_a_restart_and_written_nowhere(tmp_path: P
         assert secret in engine.keys.redactor().redact_text(secret)  # not known yet
         assert await taps.find(secret) == tap
         assert secret not in engine.keys.redactor().redact_text(secret)
-        assert await taps.all() == [tap]
+        assert await taps.list_taps() == [tap]
 
 
 async def test_a_revoked_tap_is_refused_and_stays_so(tmp_path: Path) -> None:
@@ -62,13 +62,13 @@ async def test_a_revoked_tap_is_refused_and_stays_so(tmp_path: Path) -> None:
         assert await taps.revoke(tap.id) == revoked
         assert await taps.find(secret) is None
         assert await taps.find(other_secret) == other
-        assert await taps.all() == [other, revoked]
+        assert await taps.list_taps() == [other, revoked]
         with pytest.raises(Conflict):
             await taps.set_stop_at(tap.id, "calls")
     async with run_engine(tmp_path) as engine:
         taps = taps_of(engine)
         assert await taps.find(secret) is None
-        assert await taps.all() == [other, revoked]
+        assert await taps.list_taps() == [other, revoked]
 
 
 async def test_a_tap_is_revoked_where_that_cannot_be_saved(
@@ -102,7 +102,7 @@ async def test_where_a_tap_stops_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "words"),
+    ("tap_fields", "error", "words"),
     [
         ({"upstream": "nobody"}, NotFound, "nobody"),
         ({"upstream": "azure"}, BadInput, "has no address yet"),
@@ -112,13 +112,13 @@ async def test_where_a_tap_stops_is_kept(tmp_path: Path) -> None:
     ],
 )
 async def test_what_cannot_be_a_tap_makes_none(
-    tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], error: Any, words: str
+    tmp_path_factory: pytest.TempPathFactory, tap_fields: dict[str, Any], error: Any, words: str
 ) -> None:
     async with run_engine(tmp_path_factory.mktemp("taps")) as engine:
         taps = taps_of(engine)
         with pytest.raises(error, match=words):
-            await taps.create(**given)
-        assert await taps.all() == []
+            await taps.create(**tap_fields)
+        assert await taps.list_taps() == []
 
 
 async def test_what_passes_through_is_counted_and_the_last_of_it_remembered(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_what_passes_through_is_counted_and_the_last_of_it_remembered(tmp_
 
 
 @pytest.mark.parametrize(
-    ("target", "shown"),
+    ("target", "expected"),
     [
         (b"/v1/models", "/v1/models"),
         (b"/v1/messages?beta=true", "/v1/messages?beta=true"),
@@ -148,5 +148,5 @@ async def test_what_passes_through_is_counted_and_the_last_of_it_remembered(tmp_
         (b"/caf\xe9%2F", "/caf\xe9%2F"),
     ],
 )
-def test_a_path_is_shown_without_its_key(target: bytes, shown: str) -> None:
-    assert without_key(target) == shown
+def test_a_path_is_shown_without_its_key(target: bytes, expected: str) -> None:
+    assert without_key(target) == expected

@@ -13,7 +13,7 @@ KEY = "sk-ant-canary-71f0c2"
 
 
 @pytest.mark.parametrize(
-    ("headers", "target", "matches"),
+    ("headers", "target", "expected"),
     [
         ([(b"authorization", b"Bearer " + KEY.encode())], b"/", {KEY}),
         ([(b"authorization", KEY.encode())], b"/", {KEY}),
@@ -28,9 +28,9 @@ KEY = "sk-ant-canary-71f0c2"
     ],
 )
 def test_the_credentials_of_a_request(
-    headers: list[tuple[bytes, bytes]], target: bytes, matches: set[str]
+    headers: list[tuple[bytes, bytes]], target: bytes, expected: set[str]
 ) -> None:
-    assert credentials_of(headers, target) == matches
+    assert credentials_of(headers, target) == expected
 
 
 @pytest.mark.parametrize("base_url", ["https://api.anthropic.com", "https://elsewhere.example", ""])

@@ -14,7 +14,7 @@ import pytest
 
 from playground.core.errors import BadInput, Conflict, PlaygroundError
 from playground.engine.decisions import DecisionRequest
-from playground.web.session.actions import refusals, several
+from playground.web.session.actions import decide_each, refusals
 from tests.servers import RunningServer, wait_for_session
 from tests.tables import rest_slow
 
@@ -131,14 +131,14 @@ class Meeting:
     def __init__(self, wanted: int) -> None:
         self.wanted, self.all_here = wanted, anyio.Event()
 
-    async def decide(self, session_id: str, call_id: str, asked: DecisionRequest) -> None:
+    async def decide(self, session_id: str, call_id: str, decision: DecisionRequest) -> None:
         self.wanted -= 1
         if not self.wanted:
             self.all_here.set()
         await self.all_here.wait()
-        if asked.digest == "stale":
+        if decision.digest == "stale":
             raise Conflict("Too late.", {"status": "done"})
-        if asked.digest == "bug":
+        if decision.digest == "bug":
             raise RuntimeError("a bug")
 
 
@@ -154,7 +154,7 @@ async def test_no_decision_of_several_waits_for_another() -> None:
         ("1.2", unread),
     ]
     with anyio.fail_after(20):
-        lines = await several(site_of(Meeting(2)), "s", decisions)
+        lines = await decide_each(site_of(Meeting(2)), "s", decisions)
     assert lines == [
         {"call": "1.0", "ok": True},
         {"call": "1.1", "ok": False, "error": "Too late.", "code": "conflict", "status": "done"},
@@ -167,5 +167,5 @@ async def test_a_bug_in_one_is_told_after_all_are_over() -> None:
     meeting = Meeting(2)
     decisions = [("1.0", DecisionRequest("run", "bug")), ("1.1", DecisionRequest("run"))]
     with anyio.fail_after(20), pytest.raises(RuntimeError, match="a bug"):
-        await several(site_of(meeting), "s", decisions)
+        await decide_each(site_of(meeting), "s", decisions)
     assert meeting.wanted == 0

@@ -51,16 +51,16 @@ async def session(script: httpx.AsyncClient, prompt: str = "", **body: Any) -> s
     return str(result["id"])
 
 
-async def folded(script: httpx.AsyncClient, session_id: str) -> Any:
+async def get_session(script: httpx.AsyncClient, session_id: str) -> Any:
     return (await script.get(f"/sessions/{session_id}")).json()
 
 
 async def waiting(script: httpx.AsyncClient, prompt: str = "Use note") -> tuple[str, Any]:
     """A session with a call that waits, and the call."""
     session_id = await session(script, prompt, tools=[NOTE])
-    matches = await folded(script, session_id)
-    assert matches["state"] == "waiting", matches
-    return session_id, matches["calls"][0]
+    session_data = await get_session(script, session_id)
+    assert session_data["state"] == "waiting", session_data
+    return session_id, session_data["calls"][0]
 
 
 def rows(server: RunningServer) -> dict[str, int]:
@@ -72,8 +72,8 @@ def rows(server: RunningServer) -> dict[str, int]:
 
 async def test_the_folded_session(script: httpx.AsyncClient) -> None:
     session_id, call = await waiting(script)
-    matches = await folded(script, session_id)
-    assert matches.keys() == FOLDED
+    session_data = await get_session(script, session_id)
+    assert session_data.keys() == FOLDED
     assert call.keys() >= CALL
     assert (call["status"], call["name"], call["decided_by"], call["result"]) == (
         *("waiting", "note"),
@@ -103,8 +103,8 @@ async def test_new_sessions(
     script: httpx.AsyncClient, body: Mapping[str, Any], profile: str, protocol: str
 ) -> None:
     session_id = await session(script, "hello", **body, title="A title")
-    assert (await folded(script, session_id))["title"] == "A title"
-    assert (await folded(script, session_id))["state"] == "idle"
+    assert (await get_session(script, session_id))["title"] == "A title"
+    assert (await get_session(script, session_id))["state"] == "idle"
     lines = (await script.get(f"/sessions/{session_id}/events")).text.split("\n")
     settings = json.loads(lines[0])["settings"]
     assert (settings["profile"]["name"], settings["profile"]["protocol"]) == (profile, protocol)
@@ -192,7 +192,7 @@ async def test_fifty_decisions_run_it_once(
     config = {"file": str(file), "function": "note"}
     tool = {**NOTE, "answered_by": "python", "config": config}
     session_id = await session(script, "Use note", tools=[tool])
-    (call,) = (await folded(script, session_id))["calls"]
+    (call,) = (await get_session(script, session_id))["calls"]
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     body = {"decision": "run", "digest": call["digest"]}
     answers = await asyncio.gather(*(script.post(path, json=body) for _ in range(50)))
@@ -207,13 +207,13 @@ async def test_a_form_runs_only_what_the_page_showed(script: httpx.AsyncClient) 
     session_id, call = await waiting(script)
     form = {"decision": "run", "digest": call["digest"], "seen": "1"}
     single = f"/sessions/{session_id}/calls/{call['id']}/decision"
-    for seen, message in (("1", "Show all"), ("-1", "characters"), ("x", "characters")):
-        answer = await script.post(single, data={**form, "seen": seen})
+    for seen_count, message in (("1", "Show all"), ("-1", "characters"), ("x", "characters")):
+        answer = await script.post(single, data={**form, "seen": seen_count})
         assert (answer.status_code, message in answer.text) == (422, True)
     several = {**form, "call": f"{call['id']} {call['digest']}"}
     (outcome,) = (await script.post(f"/sessions/{session_id}/decisions", data=several)).json()
     assert "Press Show all" in outcome["error"]
-    assert (await folded(script, session_id))["state"] == "waiting"
+    assert (await get_session(script, session_id))["state"] == "waiting"
     form["seen"] = str(len(call["arguments_raw"]))
     assert (await script.post(single, data=form)).status_code == 200
 
@@ -238,7 +238,7 @@ async def test_edited_arguments_and_anyway(script: httpx.AsyncClient) -> None:
 
 async def test_answer_deny_and_several_at_once(script: httpx.AsyncClient) -> None:
     session_id, _ = await waiting(script, "[[fault:parallel-4]] Use note")
-    calls = (await folded(script, session_id))["calls"]
+    calls = (await get_session(script, session_id))["calls"]
     wishes = [
         {"call": calls[0]["id"], "decision": "run", "digest": calls[0]["digest"]},
         {"call": calls[1]["id"], "decision": "run", "digest": "0" * 64},
@@ -280,18 +280,18 @@ async def test_rules_of_a_script_and_the_limit(script: httpx.AsyncClient) -> Non
     session_id = await session(
         script, "[[fault:loop]] Use note", tools=[NOTE], rules=ALLOW, max_turns=2
     )
-    matches = await folded(script, session_id)
-    assert (matches["state"], matches["turns"]) == ("paused", 2)
-    assert matches["calls"][0]["decided_by"] == "--allow all"
+    session_data = await get_session(script, session_id)
+    assert (session_data["state"], session_data["turns"]) == ("paused", 2)
+    assert session_data["calls"][0]["decided_by"] == "--allow all"
     here = f"/sessions/{session_id}/continue"
     page = (await script.get(f"/sessions/{session_id}", headers={"accept": "text/html"})).text
-    seen = int(page.partition('name="pause" value="')[2].partition('"')[0])
-    await posted(script, here, {"pause": seen})
+    base_seq = int(page.partition('name="pause" value="')[2].partition('"')[0])
+    await posted(script, here, {"pause": base_seq})
     assert (await wait_for_session(script, session_id))["turns"] == 4
-    await posted(script, here, {"pause": seen}, 409)  # it lifts no limit that nobody saw
+    await posted(script, here, {"pause": base_seq}, 409)  # it lifts no limit that nobody saw
     assert (await wait_for_session(script, session_id))["turns"] == 4
-    for wrong in ({"max_turns": 0}, {"max_turns": "3"}, {"model": "m"}, {"pause": "x"}):
-        await posted(script, here, wrong, 422)
+    for bad_settings in ({"max_turns": 0}, {"max_turns": "3"}, {"model": "m"}, {"pause": "x"}):
+        await posted(script, here, bad_settings, 422)
     await posted(script, here, {"max_turns": 1, "max_cost": 0.5})
     assert (await wait_for_session(script, session_id))["turns"] == 5
     # The form of the page, and what it says of a number that is none.
@@ -307,7 +307,7 @@ async def test_rules_of_a_script_and_the_limit(script: httpx.AsyncClient) -> Non
     ]
     assert [(change["max_turns"], change["max_cost"]) for change in changes] == [(1, 0.5), (3, 0.5)]
     await posted(script, f"/sessions/{session_id}/stop")
-    assert (await folded(script, session_id))["state"] == "interrupted"
+    assert (await get_session(script, session_id))["state"] == "interrupted"
     await posted(script, f"/sessions/{session_id}/prompts", {"text": "hello"}, 202)
     await wait_for_session(script, session_id)
     await posted(script, here, {"max_turns": 9}, 422)
@@ -337,17 +337,17 @@ async def test_the_life_of_a_session(script: httpx.AsyncClient) -> None:
         script, "[[fault:http-500-then-ok-1]] hello", tools=["calculator"], max_retries=0
     )
     here = f"/sessions/{session_id}"
-    assert (await folded(script, session_id))["state"] == "failed"
+    assert (await get_session(script, session_id))["state"] == "failed"
     for number, status in ((7, 409), ("x", 422), (True, 422), (1, 200), (1, 409)):
         await posted(script, here + "/retry", {"turn": number}, status)
     assert (await wait_for_session(script, session_id))["state"] == "idle"
     await posted(script, here + "/rename", {"title": "  A  new\ntitle "})
-    assert (await folded(script, session_id))["title"] == "A new title"
+    assert (await get_session(script, session_id))["title"] == "A new title"
     await posted(script, here + "/settings", {"model": "other", "tool_choice": "calculator"})
     await posted(script, here + "/prompts", {"text": "What is 2 + 3?"}, 202)
     assert (await wait_for_session(script, session_id))["state"] == "waiting"
     await posted(script, here + "/stop")
-    assert (await folded(script, session_id))["state"] == "interrupted"
+    assert (await get_session(script, session_id))["state"] == "interrupted"
     log = [json.loads(x) for x in (await script.get(here + "/events")).text.split("\n") if x]
     sent = [item for item in log if item["kind"] == "request_sent"][-1]
     assert (sent["model"], sent["choice"]["mode"]) == ("other", "tool")
@@ -398,7 +398,7 @@ async def test_events_as_lines_and_live(script: httpx.AsyncClient) -> None:
 async def test_the_session_s_stream(script: httpx.AsyncClient) -> None:
     """Its ids are seqs from 1, it ends lines with a bare newline, and junk gets everything."""
     session_id = await session(script, "hello")
-    seq = (await folded(script, session_id))["seq"]
+    seq = (await get_session(script, session_id))["seq"]
     sizes = {}
     for after in ("0", "1", str(seq - 1), "junk", "-5", str(seq + 99), "9" * 40, ""):
         async with (
@@ -428,8 +428,8 @@ async def test_odd_characters_reach_every_reader(script: httpx.AsyncClient, prom
     here = f"/sessions/{result['id']}"
     body = json.dumps({"text": prompt}).encode()
     assert (await script.post(here + "/prompts", content=body)).status_code == 202
-    matches = await wait_for_session(script, result["id"])
-    assert matches["id"] == result["id"]
+    session_data = await wait_for_session(script, result["id"])
+    assert session_data["id"] == result["id"]
     page = await script.get(here, headers={"accept": "text/html"})
     assert page.status_code == 200
     for path in ("/replay", "/events", "/requests/1", "/recordings/1"):

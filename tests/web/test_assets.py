@@ -34,21 +34,21 @@ def test_pages_name_the_bundles_that_there_are_and_every_source_is_in_one() -> N
 
 def test_a_module_is_in_one_bundle_and_keeps_its_lines() -> None:
     bundles = build(STATIC)
-    seen: list[str] = []
+    module_names: list[str] = []
     for name in SCRIPTS:
         text = bundles.files[name][0].decode()
         mapped = bundles.files[re.findall(r"^//# sourceMappingURL=(.+)$", text, re.M)[0]][0]
         lines = text.split("\n")
         for section in json.loads(mapped)["sections"]:
             (source,) = section["map"]["sources"]
-            seen.append(source)
+            module_names.append(source)
             first = section["offset"]["line"]
             written = (STATIC / source).read_text().rstrip().split("\n")
             assert section["map"]["mappings"].count(";") == len(written) - 1
             for number, line in enumerate(written):
                 same = lines[first + number] == line.removeprefix("export ")
                 assert same or line.startswith(("import {", "} from ")), (source, number)
-    assert len(seen) == len(set(seen))
+    assert len(module_names) == len(set(module_names))
 
 
 @pytest.mark.parametrize(

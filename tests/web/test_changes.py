@@ -17,7 +17,7 @@ from playground.core.settings import Profile, Settings
 from playground.core.tools import ToolChoice
 from playground.engine.settings import settings_from
 from playground.web.forms import Body
-from playground.web.session.setup import changed, drawn_setup, shown_settings
+from playground.web.session.setup import apply_changes, setup_partial, shown_settings
 from playground.web.session.view import setup_form
 from playground.web.site import Site
 from tests.engines import StartEngine, create_session, run_engine
@@ -122,22 +122,24 @@ async def test_only_what_was_changed_changes(engine: Any) -> None:
     for name, (meanwhile, edits, outcome) in CASES.items():
         base = await settings_from(engine, START)
         now = await settings_from(engine, meanwhile, base)
-        matches = await changed(posted(base, **edits), base, now, partial(settings_from, engine))
-        assert matches.refused == {}, name
-        assert matches.settings == await settings_from(engine, outcome, base), name
+        changes = await apply_changes(
+            posted(base, **edits), base, now, partial(settings_from, engine)
+        )
+        assert changes.refused == {}, name
+        assert changes.settings == await settings_from(engine, outcome, base), name
 
 
 async def test_a_model_goes_to_no_other_provider_than_the_one_it_was_typed_for(engine: Any) -> None:
     base = await settings_from(engine, START)
     edits = {"profile": "nobody", "model": "gpt-9"}
-    outcome = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
+    outcome = await apply_changes(posted(base, **edits), base, base, partial(settings_from, engine))
     assert outcome.refused.keys() == {"profile", "model"}
     assert outcome.settings == base
 
 
 async def test_of_a_part_of_the_form_what_is_absent_was_not_touched(engine: Any) -> None:
     base = await settings_from(engine, START)
-    outcome = await changed(
+    outcome = await apply_changes(
         Body({"system": "x"}, FormData()), base, base, partial(settings_from, engine)
     )
     assert outcome.settings == replace(base, system="x")
@@ -145,9 +147,9 @@ async def test_of_a_part_of_the_form_what_is_absent_was_not_touched(engine: Any)
 
 async def test_a_key_that_became_known_since_is_taken_out_place_by_place(engine: Any) -> None:
     key = "sk-0123456789abcdef"
-    held = await settings_from(engine, {"model": key, "extra": {"a": key}})
+    base = await settings_from(engine, {"model": key, "extra": {"a": key}})
     engine.keys.paste("OPENAI_API_KEY", key)
-    cleaned = await settings_from(engine, {"model": "m"}, held)
+    cleaned = await settings_from(engine, {"model": "m"}, base)
     assert cleaned.model == "m"
     with pytest.raises(BadInput, match="extra contains"):
         await settings_from(engine, {"extra": {"b": key}}, cleaned)
@@ -178,7 +180,7 @@ async def test_what_cannot_be_saved_keeps_back_nothing_else(engine: Any) -> None
         "tool_choice": "tool",
         "tool_choice_name": "get_weather",
     }
-    outcome = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
+    outcome = await apply_changes(posted(base, **edits), base, base, partial(settings_from, engine))
     marked = ("profile", "temperature", "thinking_budget", "extra", "max_turns", "tool_choice")
     assert outcome.refused.keys() == {*marked, "max_cost", "max_minutes"}
     assert outcome.refused["temperature"] == "temperature must be a number, not 'warm'."
@@ -200,14 +202,14 @@ async def test_a_parameter_that_only_its_protocol_has_can_be_taken_out(engine: A
     params = {"truncation": "auto", "temperature": 0.5}
     base = await settings_from(engine, {"profile": "simulator-responses", "params": params})
     assert setup_form(base).texts["own_params"] == '{\n  "truncation": "auto"\n}'
-    alone = await changed(posted(base, profile="simulator"), base, base, save)
+    alone = await apply_changes(posted(base, profile="simulator"), base, base, save)
     assert alone.refused.keys() == {"profile"}
     assert "truncation" in alone.refused["profile"]
-    both = await changed(posted(base, profile="simulator", own_params=""), base, base, save)
+    both = await apply_changes(posted(base, profile="simulator", own_params=""), base, base, save)
     assert (both.settings.profile.name, both.refused) == ("simulator", {})
     assert both.settings.params == {"temperature": 0.5}
     for text in ("{", "[]", '{"temperature": 1}', '{"thinking": "low"}', '{"banana": 1}'):
-        outcome = await changed(posted(base, own_params=text), base, base, save)
+        outcome = await apply_changes(posted(base, own_params=text), base, base, save)
         assert outcome.refused.keys() == {"own_params"}, text
         assert outcome.settings == base
 
@@ -215,7 +217,7 @@ async def test_a_parameter_that_only_its_protocol_has_can_be_taken_out(engine: A
 async def test_a_tool_that_is_the_choice_is_not_unticked(engine: Any) -> None:
     start = {**START, "tool_choice": "calculator"}
     base = await settings_from(engine, start)
-    outcome = await changed(
+    outcome = await apply_changes(
         posted(base, tools=["get_weather"]), base, base, partial(settings_from, engine)
     )
     assert outcome.refused.keys() == {"tools"}
@@ -226,8 +228,8 @@ async def test_the_form_says_what_it_was_drawn_from(engine: Any) -> None:
     first = await settings_from(engine, START)
     second = replace(first, tool_choice=ToolChoice("none"))
     session = Session("s1", second, settings_at=[(1, first), (5, second)])
-    for base, shown in (("1", first), ("4", first), ("5", second), ("99", second), ("", second)):
-        assert shown_settings(session, Body({"base": base})) == shown
+    for base, expected in (("1", first), ("4", first), ("5", second), ("99", second), ("", second)):
+        assert shown_settings(session, Body({"base": base})) == expected
     for base in ("0", "-1", "x", "1" * 16):
         with pytest.raises(BadInput, match="Reload the page"):
             shown_settings(session, Body({"base": base}))
@@ -240,17 +242,17 @@ async def test_an_edited_profile_is_chosen_and_never_slipped_in(start_engine: St
     await engine.save_profile(old)
     session_id = await create_session(engine, asked_profile="mine")
     site, save = Site(engine, ENV), partial(settings_from, engine)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         settings = live.session.settings
         assert settings is not None
-        assert "previous version" not in await drawn_setup(site, live, await site.view(live))
+        assert "previous version" not in await setup_partial(site, live, await site.view(live))
         await engine.save_profile(new)
-        drawn = joined_tags(await drawn_setup(site, live, await site.view(live)))
+        drawn = joined_tags(await setup_partial(site, live, await site.view(live)))
     assert (
         '<option value="mine" selected data-protocol="openai_chat">mine, previous version<' in drawn
     )
     assert '<option value="=mine" data-protocol="openai_chat">mine<' in drawn
-    outcome = await changed(posted(settings, system="x"), settings, settings, save)
+    outcome = await apply_changes(posted(settings, system="x"), settings, settings, save)
     assert (outcome.settings.profile, outcome.settings.system) == (old, "x")
-    moved = await changed(posted(settings, profile="=mine"), settings, settings, save)
+    moved = await apply_changes(posted(settings, profile="=mine"), settings, settings, save)
     assert (moved.settings.profile, moved.refused) == (new, {})

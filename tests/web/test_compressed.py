@@ -7,7 +7,7 @@ import gzip
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from playground.web.app import PACKET, _compressed
+from playground.web.app import PACKET, _compress_pages
 from tests.servers import RunningServer
 from tests.web.asking import Header, call, scope_of
 
@@ -27,11 +27,11 @@ def answering(kind: str, *pieces: bytes) -> ASGIApp:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    return _compressed(app)
+    return _compress_pages(app)
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "asked", "packed"),
+    ("path", "kind", "request_headers", "packed"),
     [
         ("/sessions/1", "text/html; charset=utf-8", [GZIP], True),
         ("/static/app.css", "text/css", [GZIP], True),
@@ -45,10 +45,10 @@ def answering(kind: str, *pieces: bytes) -> ASGIApp:
     ],
 )
 async def test_pages_are_and_data_is_not(
-    path: str, kind: str, asked: list[Header], packed: bool
+    path: str, kind: str, request_headers: list[Header], packed: bool
 ) -> None:
     body = b"<p>" * PACKET
-    output = await call(answering(kind, body), scope_of("GET", path, asked))
+    output = await call(answering(kind, body), scope_of("GET", path, request_headers))
     assert output.header("content-encoding") == ("gzip" if packed else None)
     assert (gzip.decompress(output.body) if packed else output.body) == body
 
@@ -70,7 +70,7 @@ async def test_of_a_stream_each_message_leaves_at_once_and_as_it_is() -> None:
     async def receive() -> Message:
         raise AssertionError
 
-    await _compressed(app)(scope_of("GET", "/stream", [GZIP]), receive, send)
+    await _compress_pages(app)(scope_of("GET", "/stream", [GZIP]), receive, send)
 
 
 async def test_a_page_says_that_it_depends_on_who_asks(server: RunningServer) -> None:
@@ -79,5 +79,5 @@ async def test_a_page_says_that_it_depends_on_who_asks(server: RunningServer) ->
         assert got.headers["content-encoding"] == "gzip"
         assert got.headers["vary"] == "Accept-Encoding"
         assert int(got.headers["content-length"]) < len(got.content) / 3
-        plain = await browser.get("/static/app.css", headers={"accept-encoding": "identity"})
-        assert plain.content == got.content
+        response = await browser.get("/static/app.css", headers={"accept-encoding": "identity"})
+        assert response.content == got.content

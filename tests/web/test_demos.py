@@ -67,12 +67,12 @@ async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -
 
 async def test_a_new_session_is_not_like_a_demo(start_server: StartServer) -> None:
     """It has the settings of the last session that is none, else the defaults."""
-    plain = {"content-type": "application/x-www-form-urlencoded"}
+    form_headers = {"content-type": "application/x-www-form-urlencoded"}
     server = start_server()
     async with server.client() as client:
 
         async def tools_of_next() -> tuple[list[str], str]:
-            result = (await client.post("/sessions", headers=plain)).json()["id"]
+            result = (await client.post("/sessions", headers=form_headers)).json()["id"]
             events = (await client.get(f"/sessions/{result}/events")).text
             settings = json.loads(events.splitlines()[0])["settings"]
             await client.post("/find/marks", json={"act": "delete", "sessions": [result]})

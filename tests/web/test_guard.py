@@ -290,8 +290,8 @@ async def test_a_link_from_elsewhere_goes_on_as_a_page_of_our_own() -> None:
     assert (output.status, output.header("refresh"), output.ran) == (200, "0; url=/a;b?x=1", [])
     assert (output.header("location"), TOKEN in (output.header("set-cookie") or "")) == (None, True)
     assert "sandbox" not in (output.header("content-security-policy") or ""), "it could not go on"
-    wrong = await ask("GET", f"/?token={WRONG}", PAGE, *link)
-    assert (wrong.status, wrong.header("refresh")) == (401, None)
+    response = await ask("GET", f"/?token={WRONG}", PAGE, *link)
+    assert (response.status, response.header("refresh")) == (401, None)
 
 
 async def test_the_link_mends_a_stale_cookie() -> None:

@@ -71,12 +71,14 @@ async def test_a_body_over_the_cap_is_413_through_starlette_whatever_the_page_ma
             return PlainTextResponse("junk", 422)
         return PlainTextResponse("read")
 
-    async def plain(request: Request) -> Response:
+    async def body_length(request: Request) -> Response:
         return PlainTextResponse(f"{len(await request.body())}")
 
-    app = Starlette(routes=[Route(f"/{f.__name__}", f, methods=["POST"]) for f in (swallow, plain)])
+    app = Starlette(
+        routes=[Route(f"/{f.__name__}", f, methods=["POST"]) for f in (swallow, body_length)]
+    )
     guard = Guard(app, token=TOKEN, port=lambda: PORT)
-    for path in ("/swallow", "/plain"):
+    for path in ("/swallow", "/body_length"):
         scope = scope_of("POST", path, [("host", HERE), BEARER])
         output = await call(guard, scope, [bytes(MAX_BODY), b"x"])
         assert (output.status, b"32 MiB" in output.body) == (413, True)
@@ -86,7 +88,7 @@ async def test_a_body_over_the_cap_is_413_through_starlette_whatever_the_page_ma
 
 
 @asynccontextmanager
-async def served(go_on: asyncio.Event, http: str) -> AsyncIterator[int]:
+async def serve_guarded(go_on: asyncio.Event, http: str) -> AsyncIterator[int]:
     """A small app behind the guard on a free port."""
 
     async def page(request: Request) -> Response:
@@ -125,7 +127,7 @@ async def exchange(port: int, request: str, body: bytes = b"") -> bytes:
 
 @pytest.mark.parametrize("http", ["httptools", "h11"])
 async def test_what_a_real_server_makes_of_it(http: str) -> None:
-    async with served(asyncio.Event(), http) as port:
+    async with serve_guarded(asyncio.Event(), http) as port:
         for request, status in SERVED:
             request = request.replace("HERE", f"127.0.0.1:{port}")
             request = request.replace("AUTH", f"Authorization: Bearer {TOKEN}")
@@ -140,7 +142,7 @@ async def test_a_chunked_body_is_counted_on_its_way(http: str) -> None:
     head = f"POST /x HTTP/1.1\nHost: HERE\nAuthorization: Bearer {TOKEN}\n"
     head += "Transfer-Encoding: chunked\n\n"
     piece = b"100000\r\n" + bytes(0x100000) + b"\r\n"
-    async with served(asyncio.Event(), http) as port:
+    async with serve_guarded(asyncio.Event(), http) as port:
         head = head.replace("HERE", f"127.0.0.1:{port}").replace("\n", "\r\n")
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for pieces, status, words in ((32, 200, b"33554432 /x"), (40, 413, b"32 MiB")):
@@ -156,7 +158,7 @@ async def test_a_stream_passes_at_once_and_a_failure_in_it_cuts_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     go_on = asyncio.Event()
-    async with served(go_on, "httptools") as port:
+    async with serve_guarded(go_on, "httptools") as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         head = f"GET /stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         writer.write(f"{head}Authorization: Bearer {TOKEN}\r\n\r\n".encode())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from playground.net.isolation import HARDENING, ISOLATED, POLICY, isolated
-from playground.web.guard import FRAMED, FRAMES, SECURITY_HEADERS, Headers, hardened
+from playground.net.isolation import HARDENING, ISOLATED, POLICY, isolate_headers
+from playground.web.guard import FRAMED, FRAMES, SECURITY_HEADERS, Headers, harden_headers
 
 PAGE = (b"content-type", b"text/html; charset=utf-8")
 
@@ -49,10 +49,10 @@ KEPT: Headers = (
 )
 
 
-def told(
+def hardened_headers(
     *theirs: tuple[bytes, bytes], static: bool = False, foreign: bool = False
 ) -> dict[bytes, bytes]:
-    headers = hardened(theirs, static=static, foreign=foreign)
+    headers = harden_headers(theirs, static=static, foreign=foreign)
     assert len(dict(headers)) == len(headers), "a header twice"
     return dict(headers)
 
@@ -71,7 +71,7 @@ def told(
 def test_a_page_asks_for_what_is_known_and_gets_nothing_else(
     theirs: Headers, policy: bytes, framing: bytes
 ) -> None:
-    headers = told(PAGE, *theirs)
+    headers = hardened_headers(PAGE, *theirs)
     assert headers[POLICY].endswith(b"base-uri 'none'; " + policy)
     assert headers[b"x-frame-options"] == framing
     rest = {name: value for name, value in SECURITY_HEADERS.items() if name[:2] == b"cr"}
@@ -92,26 +92,28 @@ def test_a_page_asks_for_what_is_known_and_gets_nothing_else(
     ],
 )
 def test_headers_of_what_is_no_page_isolate_it(theirs: Headers) -> None:
-    headers = told(*theirs)
+    headers = hardened_headers(*theirs)
     assert headers[POLICY] == ISOLATED + b"; frame-ancestors 'none'"
     assert HARDENING.items() <= headers.items()
 
 
 def test_what_is_kept_and_what_is_dropped() -> None:
-    assert told((b"x-own", b"1"))[b"x-own"] == b"1"
-    assert told((b"set-cookie", b"a=1"))[b"set-cookie"] == b"a=1"
-    assert told()[b"cache-control"] == b"no-store"
-    assert b"cache-control" not in told(static=True)
-    assert b"access-control-allow-origin" not in told((b"Access-Control-Allow-Origin", b"*"))
+    assert hardened_headers((b"x-own", b"1"))[b"x-own"] == b"1"
+    assert hardened_headers((b"set-cookie", b"a=1"))[b"set-cookie"] == b"a=1"
+    assert hardened_headers()[b"cache-control"] == b"no-store"
+    assert b"cache-control" not in hardened_headers(static=True)
+    assert b"access-control-allow-origin" not in hardened_headers(
+        (b"Access-Control-Allow-Origin", b"*")
+    )
 
 
 def test_isolated_headers_keep_what_programs_read_and_drop_what_browsers_obey() -> None:
-    got = isolated([*KEPT[:3], *FOR_BROWSERS, *KEPT[3:]])
+    got = isolate_headers([*KEPT[:3], *FOR_BROWSERS, *KEPT[3:]])
     assert got == [*KEPT, (POLICY, b"sandbox; default-src 'none'"), *HARDENING.items()]
 
 
 @pytest.mark.parametrize("kind", [b"text/html", b"application/json"])
 def test_headers_of_the_simulator_isolate_its_answer(kind: bytes) -> None:
-    headers = told((b"content-type", kind), *FOR_BROWSERS, FRAMED, foreign=True)
+    headers = hardened_headers((b"content-type", kind), *FOR_BROWSERS, FRAMED, foreign=True)
     own = {POLICY: ISOLATED, **HARDENING, b"content-type": kind, b"cache-control": b"no-store"}
     assert headers == own

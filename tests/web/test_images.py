@@ -21,7 +21,7 @@ JPEG = b"\xff\xd8\xff\xe0" + bytes(20)
 BIG = PNG.ljust(MOST_BYTES, b"\0")
 
 
-def said(raw: bytes, media_type: str = "image/png") -> dict[str, str]:
+def image_json(raw: bytes, media_type: str = "image/png") -> dict[str, str]:
     return {"media_type": media_type, "data": base64.b64encode(raw).decode()}
 
 
@@ -53,7 +53,7 @@ def test_an_image_is_told_by_its_bytes(data: bytes, kind: str) -> None:
 
 async def test_images_of_a_script_and_of_a_form() -> None:
     wanted = Content("image", media_type="image/png", data=base64.b64encode(PNG).decode())
-    assert await images_of(Body({"images": [said(PNG)]})) == (wanted,)
+    assert await images_of(Body({"images": [image_json(PNG)]})) == (wanted,)
     assert await images_of(form(("", b""), ("dot.png", PNG))) == (wanted,)
     assert await images_of(Body({})) == ()
     (jpeg,) = await images_of(form(("is-called.png", JPEG)))
@@ -66,14 +66,17 @@ async def test_images_of_a_script_and_of_a_form() -> None:
         ("x", "must be a list"),
         (["x"], "Image 1 must be an object with media_type and data."),
         ([{"media_type": "image/png"}], "Image 1 must be an object"),
-        ([said(PNG), said(PNG, "image/svg+xml")], "Image 2: media_type must be one of"),
+        ([image_json(PNG), image_json(PNG, "image/svg+xml")], "Image 2: media_type must be one of"),
         ([{"media_type": "image/png", "data": 3}], "must be a text in base64"),
         ([{"media_type": "image/png", "data": "%%%"}], "is not base64"),
-        ([said(b"no image at all")], "Image 1 is not a PNG, JPEG, WebP or GIF. Convert it first."),
-        ([said(JPEG)], "Image 1 is sent as image/png, but its content is image/jpeg."),
-        ([said(BIG + b"\0")], "Image 1 is larger than 5 MB. Make it smaller."),
-        ([said(PNG)] * (MOST_IMAGES + 1), "takes 10 images; these are 11."),
-        ([said(BIG)] * 4 + [said(PNG)], "20 MB together; send fewer."),
+        (
+            [image_json(b"no image at all")],
+            "Image 1 is not a PNG, JPEG, WebP or GIF. Convert it first.",
+        ),
+        ([image_json(JPEG)], "Image 1 is sent as image/png, but its content is image/jpeg."),
+        ([image_json(BIG + b"\0")], "Image 1 is larger than 5 MB. Make it smaller."),
+        ([image_json(PNG)] * (MOST_IMAGES + 1), "takes 10 images; these are 11."),
+        ([image_json(BIG)] * 4 + [image_json(PNG)], "20 MB together; send fewer."),
     ],
 )
 async def test_a_bad_image_is_refused_with_a_sentence(images: Any, sentence: str) -> None:
@@ -82,14 +85,14 @@ async def test_a_bad_image_is_refused_with_a_sentence(images: Any, sentence: str
 
 
 async def test_as_much_as_is_allowed_passes_the_cap_on_a_body() -> None:
-    images = [said(BIG)] * 4
+    images = [image_json(BIG)] * 4
     assert len(await images_of(Body({"images": images}))) == 4
     assert sum(len(image["data"]) for image in images) < MAX_BODY * 0.9
 
 
 @pytest.mark.slow
 def test_a_body_with_images_is_read_up_to_the_cap_on_bodies() -> None:
-    large = {"text": "x", "images": [said(BIG)] * 4}
+    large = {"text": "x", "images": [image_json(BIG)] * 4}
     raw = json.dumps(large).encode()
     assert strict_json.MAX_BYTES < len(raw) < MAX_BODY
     assert json_of(raw) == large

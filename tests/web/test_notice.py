@@ -193,13 +193,13 @@ async def test_a_person_who_left_is_no_error(caplog: pytest.LogCaptureFixture) -
 
 
 async def test_websockets_are_refused_and_the_lifespan_goes_in() -> None:
-    seen: list[Any] = []
+    messages: list[Any] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(scope["type"])
+        messages.append(scope["type"])
 
     async def send(message: Message) -> None:
-        seen.append(message["type"])
+        messages.append(message["type"])
 
     async def receive() -> Message:
         return {"type": "websocket.connect"}
@@ -207,6 +207,6 @@ async def test_websockets_are_refused_and_the_lifespan_goes_in() -> None:
     guard = Guard(app, token=TOKEN, port=lambda: PORT)
     socket = {**scope_of("GET", "/x", [("host", HERE), COOKIE, OWN]), "type": "websocket"}
     await guard(socket, receive, send)
-    assert seen == ["websocket.close"]
+    assert messages == ["websocket.close"]
     await guard({"type": "lifespan"}, receive, send)
-    assert seen == ["websocket.close", "lifespan"]
+    assert messages == ["websocket.close", "lifespan"]

@@ -56,7 +56,7 @@ def operation_of(document: Document, method: str, path: str) -> dict[str, Any]:
     return min(fitting, key=lambda pair: pair[0])[1]
 
 
-def listed(name: str) -> list[str]:
+def read_lines(name: str) -> list[str]:
     return (SURFACE / name).read_text("utf-8").splitlines()
 
 
@@ -70,7 +70,7 @@ async def test_the_document_is_valid(document: Document) -> None:
 
 
 async def test_every_route_is_in_the_document(document: Document) -> None:
-    routes = {tuple(line.split()[1:]) for line in listed("routes.txt")}
+    routes = {tuple(line.split()[1:]) for line in read_lines("routes.txt")}
     expected = {(method, path) for method, path in routes if method != "*"}
     assert {(method, without_names(path)) for method, path in operations(document)} == expected
 
@@ -93,7 +93,7 @@ async def test_a_post_accepts_json_and_forms_and_a_get_has_no_body(document: Doc
 async def test_every_answer_of_the_public_surface_is_described(document: Document) -> None:
     """Each status that a script has seen, with its media type, and each query parameter."""
     checked = 0
-    for line in listed("http.txt"):
+    for line in read_lines("http.txt"):
         match = ANSWER.fullmatch(line)
         if match is None or match[2].startswith((*MOUNTED, "/healthz", "/nowhere")):
             continue
@@ -116,7 +116,7 @@ async def test_kept_events_satisfy_their_schemas(document: Document) -> None:
     schema = {"$ref": "#/components/schemas/Event", "components": document["components"]}
     validator = jsonschema_rs.validator_for(schema)
     kinds = set()
-    for line in listed("rows.jsonl"):
+    for line in read_lines("rows.jsonl"):
         table, row = json.loads(line)
         if table == "events":
             answer = {name: row[name] for name in ("seq", "at_ms", "kind")}

@@ -69,7 +69,7 @@ class Asked:
         kind: Any = ("content-type", "application/json")
         if isinstance(body, Mapping) and PAGE in headers:
             raw, kind = urlencode(body, doseq=True).encode(), FORM
-        given = [("host", HERE), BEARER, kind, ("content-length", str(len(raw))), *headers]
+        all_headers = [("host", HERE), BEARER, kind, ("content-length", str(len(raw))), *headers]
         pieces: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
         sent: list[Message] = []
 
@@ -84,7 +84,7 @@ class Asked:
             sent.append(message)
 
         async with asyncio.timeout(20):
-            await self.app(scope_of("POST", path, given), receive, send)
+            await self.app(scope_of("POST", path, all_headers), receive, send)
         headers_of = [(n.decode().lower(), v.decode()) for n, v in sent[0]["headers"]]
         body_of = b"".join(data.get("body", b"") for data in sent[1:])
         return Told(sent[0]["status"], headers_of, body_of)
@@ -101,8 +101,8 @@ def provider(body: bytes, status: str = "200 OK") -> bytes:
 
 async def test_the_list_names_every_profile_and_no_key(start_engine: StartEngine) -> None:
     engine = await start_engine(environment=ENVIRONMENT)
-    asked = Asked(engine)
-    listed = json.loads((await asked.get("/providers", JSON)).body)
+    client = Asked(engine)
+    listed = json.loads((await client.get("/providers", JSON)).body)
     rows = {row["name"]: row for row in listed}
     assert list(rows) == [vendor.profile.name for vendor in PROVIDERS]
     gemini, azure = rows["gemini"], rows["azure"]
@@ -112,34 +112,34 @@ async def test_the_list_names_every_profile_and_no_key(start_engine: StartEngine
     assert rows["anthropic"]["missing"].startswith("ANTHROPIC_API_KEY is not set")
     assert rows["mistral"]["quirks"]["short_ids"]
     assert rows["ollama"]["local"]
-    assert json.loads((await asked.get("/providers/groq", JSON)).body) == rows["groq"]
-    page = await asked.get("/providers", PAGE)
+    assert json.loads((await client.get("/providers/groq", JSON)).body) == rows["groq"]
+    page = await client.get("/providers", PAGE)
     for row in listed:
         assert f'id="provider-{row["name"]}"'.encode() in page.body
         assert all(reason in page.body.decode() for reason in row["quirks"])
     assert b"GOOGLE_API_KEY</span> found in the environment" in page.body
     assert KEY.encode() not in page.body + json.dumps(listed).encode()
     for path in ("/providers?new=1", "/providers/openai", "/providers/vllm"):
-        assert (await asked.get(path, PAGE)).status == 200
-    assert (await asked.get("/providers/simulator", PAGE)).status == 422
-    assert (await asked.get("/providers/nobody", JSON)).status == 404
+        assert (await client.get(path, PAGE)).status == 200
+    assert (await client.get("/providers/simulator", PAGE)).status == 422
+    assert (await client.get("/providers/nobody", JSON)).status == 404
 
 
 async def test_the_simulator_is_tested_and_listed_in_all_three_ways(engine: Engine) -> None:
-    asked = Asked(engine)
+    client = Asked(engine)
     for vendor in SIMULATORS:
         here = f"/providers/{vendor.profile.name}"
-        tested = json.loads((await asked.post(here + "/test")).body)
+        tested = json.loads((await client.post(here + "/test")).body)
         assert (tested["ok"], tested["status"]) == (True, 200), tested
         assert tested["first_ms"] <= tested["total_ms"]
-        listed = json.loads((await asked.post(here + "/models")).body)
+        listed = json.loads((await client.post(here + "/models")).body)
         assert listed["ok"], listed
         assert listed["models"]
-    fragment = await asked.post("/providers/simulator/test", None, ("hx-request", "true"))
+    fragment = await client.post("/providers/simulator/test", None, ("hx-request", "true"))
     assert fragment.body.startswith(b'<div class="answer">')
-    whole = await asked.post("/providers/simulator-openai/models", {}, PAGE)
-    assert b"<main" in whole.body
-    assert b"gpt-simulated-1" in whole.body
+    response = await client.post("/providers/simulator-openai/models", {}, PAGE)
+    assert b"<main" in response.body
+    assert b"gpt-simulated-1" in response.body
     assert await engine.log.summaries() == []
 
 
@@ -148,25 +148,25 @@ async def test_a_key_goes_nowhere_before_a_person_says_so(tmp_path: Path) -> Non
         serving(provider(LIST)) as server,
         run_engine(tmp_path, environment=ENVIRONMENT) as engine,
     ):
-        asked = Asked(engine)
+        client = Asked(engine)
         body = {"name": "groq", "protocol": "openai_chat", "base_url": server.url + "/v1"}
         body |= {"key_name": "GROQ_API_KEY"}
-        assert (await asked.post("/providers", body)).status == 201
+        assert (await client.post("/providers", body)).status == 201
         for action in ("test", "models"):
-            output = json.loads((await asked.post(f"/providers/groq/{action}")).body)
+            output = json.loads((await client.post(f"/providers/groq/{action}")).body)
             assert not output["ok"]
             assert "not confirmed" in output["sentence"]
         assert server.seen == []
-        page = (await asked.get("/providers", PAGE)).body.decode()
+        page = (await client.get("/providers", PAGE)).body.decode()
         assert f"Send GROQ_API_KEY to {server.url}</button>" in page
-        await asked.post("/keys", {"name": "GROQ_API_KEY", "base_url": server.url})
-        output = json.loads((await asked.post("/providers/groq/models")).body)
+        await client.post("/keys", {"name": "GROQ_API_KEY", "base_url": server.url})
+        output = json.loads((await client.post("/providers/groq/models")).body)
         assert [model["id"] for model in output["models"]] == ["one <b>"]
-        [seen] = server.seen
-        assert f"Bearer {KEY}-groq".encode() in seen
-        shown = await asked.post("/providers/groq/models", {}, PAGE)
-        assert b"one &lt;b&gt;" in shown.body
-        assert b"one <b>" not in shown.body
+        [request] = server.seen
+        assert f"Bearer {KEY}-groq".encode() in request
+        answer = await client.post("/providers/groq/models", {}, PAGE)
+        assert b"one &lt;b&gt;" in answer.body
+        assert b"one <b>" not in answer.body
 
 
 async def test_an_echoed_key_is_masked(tmp_path: Path) -> None:
@@ -175,12 +175,12 @@ async def test_an_echoed_key_is_masked(tmp_path: Path) -> None:
         serving(provider(error, "401 Unauthorized")) as server,
         run_engine(tmp_path, environment=ENVIRONMENT) as engine,
     ):
-        asked = Asked(engine)
+        client = Asked(engine)
         body = {"name": "x", "protocol": "openai_chat", "base_url": server.url, "model": "m"}
-        await asked.post("/providers", {**body, "key_name": "GROQ_API_KEY"})
+        await client.post("/providers", {**body, "key_name": "GROQ_API_KEY"})
         await engine.confirm("GROQ_API_KEY", server.url)
         for headers in ((), (PAGE,), (("hx-request", "true"),)):
-            output = await asked.post("/providers/x/test", {}, *headers)
+            output = await client.post("/providers/x/test", {}, *headers)
             assert output.status == 200
             assert b"Incorrect API key provided" in output.body
             assert KEY.encode() not in output.body
@@ -194,10 +194,10 @@ async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
         gone.set()
 
     async with serving(silent) as server, run_engine(tmp_path) as engine:
-        asked = Asked(engine)
+        client = Asked(engine)
         body = {"name": "slow", "protocol": "ollama", "base_url": server.url, "model": "m"}
-        await asked.post("/providers", body)
-        output = await asked.post("/providers/slow/test", {}, stays=False)
+        await client.post("/providers", body)
+        output = await client.post("/providers/slow/test", {}, stays=False)
         assert output.status == 499
         async with asyncio.timeout(20):
             if server.seen:
@@ -205,39 +205,39 @@ async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
 
 
 async def test_the_editor_adds_changes_renames_and_takes_back(engine: Engine) -> None:
-    asked = Asked(engine)
-    saved = await asked.post("/providers", TYPED, PAGE)
+    client = Asked(engine)
+    saved = await client.post("/providers", TYPED, PAGE)
     assert saved.header("location") == "/providers?saved=mine#provider-mine"
     mine = engine.profile("mine")
     assert mine.headers == {"x-title": "my: program"}
     assert mine.quirks == ("short_ids",)
     for action in ("/providers/mine", "/providers?new=1"):
-        assert (await asked.get(action, PAGE)).status == 200
+        assert (await client.get(action, PAGE)).status == 200
     # Quirks of another protocol are ticked where nobody sees them.
     other = {**TYPED, "original": "mine", "name": "renamed", "protocol": "ollama"}
-    assert (await asked.post("/providers", other, PAGE)).status == 303
+    assert (await client.post("/providers", other, PAGE)).status == 303
     assert (engine.profile("renamed").quirks, list(engine.own)) == ((), ["renamed"])
     changed = {**TYPED, "original": "openai", "name": "openai"}
-    assert (await asked.post("/providers", changed, PAGE)).status == 303
+    assert (await client.post("/providers", changed, PAGE)).status == 303
     assert engine.profile("openai").base_url == TYPED["base_url"]
-    page = (await asked.get("/providers/openai", PAGE)).body
+    page = (await client.get("/providers/openai", PAGE)).body
     assert b"Reset to default" in page
     # Three fields are enough, and nobody's name is taken twice.
     three = {**TYPED, "name": "", "base_url": "https://llm.example:8443/v1", "quirks": ""}
     for name in ("llm.example:8443", "llm.example:8443-2"):
-        output = await asked.post("/providers", three, PAGE)
+        output = await client.post("/providers", three, PAGE)
         assert output.header("location") == f"/providers?saved={quote(name)}#provider-{name}"
     for name in ("openai", "renamed", "llm.example:8443", "llm.example:8443-2"):
-        assert (await asked.post(f"/providers/{name}/delete", {}, PAGE)).status == 303
+        assert (await client.post(f"/providers/{name}/delete", {}, PAGE)).status == 303
     assert engine.own == {}
-    assert (await asked.post("/providers/openai/delete")).status == 404
+    assert (await client.post("/providers/openai/delete")).status == 404
 
 
 async def test_what_cannot_be_saved_comes_back_as_it_was_typed(start_engine: StartEngine) -> None:
     engine = await start_engine(environment=ENVIRONMENT)
-    asked = Asked(engine)
+    client = Asked(engine)
     for typed, words in WRONG:
-        output = await asked.post("/providers", {**TYPED, "model": "kept & typed", **typed}, PAGE)
+        output = await client.post("/providers", {**TYPED, "model": "kept & typed", **typed}, PAGE)
         assert output.status == 422
         assert words in output.body.decode(), typed
         assert b"kept &amp; typed" in output.body
@@ -246,11 +246,11 @@ async def test_what_cannot_be_saved_comes_back_as_it_was_typed(start_engine: Sta
 
 
 async def test_a_new_session_takes_the_profile_and_the_model(engine: Engine) -> None:
-    asked = Asked(engine)
+    client = Asked(engine)
     for form in ({"profile": "simulator-openai"}, {"profile": "simulator", "model": "x"}):
-        output = await asked.post("/sessions", form, PAGE)
+        output = await client.post("/sessions", form, PAGE)
         session_id = str(output.header("location")).rpartition("/")[2]
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             settings = live.session.settings
         assert settings is not None
         assert (settings.profile.name, settings.model) == (

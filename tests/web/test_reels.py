@@ -6,7 +6,7 @@ import pytest
 
 from playground.core.errors import NotFound
 from playground.render.replay import Player
-from playground.web.site import KEPT, Reels
+from playground.web.site import KEPT, ReplayCache
 from tests.engines import StartEngine, create_session
 
 pytestmark = pytest.mark.anyio
@@ -15,27 +15,27 @@ pytestmark = pytest.mark.anyio
 async def test_the_last_few_are_kept_and_a_change_is_seen_when_it_is_asked_for(
     start_engine: StartEngine,
 ) -> None:
-    reels, seen = Reels(), list[Player]()
+    reels, players = ReplayCache(), list[Player]()
 
     def count(player: Player) -> int:
-        seen.append(player)
+        players.append(player)
         return player.reel.count
 
     engine = await start_engine()
     ids = [await create_session(engine) for _ in range(KEPT + 1)]
-    assert await reels.drawn(engine.sessions, ids[0], count) == 1
-    assert await reels.drawn(engine.sessions, ids[0], count, anew=True) == 1
-    assert seen[0] is seen[1]
-    async with engine.sessions.holding(ids[0]) as live:
+    assert await reels.render(engine.sessions, ids[0], count) == 1
+    assert await reels.render(engine.sessions, ids[0], count, anew=True) == 1
+    assert players[0] is players[1]
+    async with engine.sessions.lock_session(ids[0]) as live:
         await engine.sessions.rename(live, "Another name")
-    await reels.drawn(engine.sessions, ids[0], count)
-    assert seen[2] is seen[0]
-    await reels.drawn(engine.sessions, ids[0], count, anew=True)
-    assert seen[3] is not seen[0]
-    assert seen[3].fixed.title == "Another name"
+    await reels.render(engine.sessions, ids[0], count)
+    assert players[2] is players[0]
+    await reels.render(engine.sessions, ids[0], count, anew=True)
+    assert players[3] is not players[0]
+    assert players[3].fixed.title == "Another name"
     for other in ids[1:]:
-        await reels.drawn(engine.sessions, other, count)
-    await reels.drawn(engine.sessions, ids[0], count)
-    assert seen[-1] is not seen[3]
+        await reels.render(engine.sessions, other, count)
+    await reels.render(engine.sessions, ids[0], count)
+    assert players[-1] is not players[3]
     with pytest.raises(NotFound):
-        await reels.drawn(engine.sessions, "nobody", count)
+        await reels.render(engine.sessions, "nobody", count)

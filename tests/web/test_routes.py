@@ -112,7 +112,7 @@ async def test_every_route_has_every_check(engine: Engine) -> None:
     routes = list(inventory(app, session_id))
     assert len(routes) > 40
     before = await engine.database.rows("SELECT count(*) FROM events")
-    wrong: list[tuple[object, ...]] = []
+    failures: list[tuple[object, ...]] = []
 
     async def status(method: str, path: str, *headers: Header, host: str = HERE) -> int:
         answer = await call(door, scope_of(method, path, [("host", host), *headers]))
@@ -123,17 +123,17 @@ async def test_every_route_has_every_check(engine: Engine) -> None:
         for credential in ((), (("authorization", "Bearer wrong"),)):
             count = await status(method, path, OWN, SAME, *credential)
             if count != 401 and not free:
-                wrong.append((method, path, "no credential", count))
+                failures.append((method, path, "no credential", count))
         for host in ("evil.example", "127.0.0.1:80", f"evil.example@{HERE}"):
             if await status(method, path, BEARER, host=host) not in (400, 421):
-                wrong.append((method, path, "host", host))
+                failures.append((method, path, "host", host))
         for headers in CROSS:
             count = await status(method, path, *headers)
             safe = method in ("GET", "HEAD")
             keyless = path.startswith("/sim/") and count == 401  # its key is no cookie
             if not safe and not keyless and count != 403:
-                wrong.append((method, path, "cross-site", headers, count))
-    assert wrong == []
+                failures.append((method, path, "cross-site", headers, count))
+    assert failures == []
     assert await engine.database.rows("SELECT count(*) FROM events") == before
     # The same routes do answer whoever may ask, so that the checks above meant something.
     for method, path in routes:

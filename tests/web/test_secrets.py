@@ -26,34 +26,34 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
     async with serving(head + echo + body) as provider:
         with run_server_process(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as server_process:
             async with server_process.client() as client:
-                asked = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
-                asked |= {"key_name": "OPENAI_API_KEY"}  # an address alone takes no key along
-                asked["title"] = f"T {CANARY}"
-                result = (await client.post("/sessions", json=asked)).json()
+                form = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
+                form |= {"key_name": "OPENAI_API_KEY"}  # an address alone takes no key along
+                form["title"] = f"T {CANARY}"
+                result = (await client.post("/sessions", json=form)).json()
                 here = f"/sessions/{result['id']}"
                 await client.post(here + "/prompts", json={"text": "hello"})
-                matches = await wait_for_session(client, result["id"])
+                session_data = await wait_for_session(client, result["id"])
                 tool = {"name": "t", "answered_by": "mock", "config": {"result": CANARY}}
                 refused = [
                     await client.post("/tools", json=tool),
                     await client.post(here + "/settings", json={"extra": {"user": CANARY}}),
                 ]
                 assert [answer.status_code for answer in refused] == [422, 422]
-                seen = [json.dumps(matches), *(answer.text for answer in refused)]
+                seen_texts = [json.dumps(session_data), *(answer.text for answer in refused)]
                 for path in ("", "/events", "/replay", "/recordings/1", "/requests/1"):
                     answer = await client.get(here + path, headers={"accept": "text/html"})
                     assert answer.status_code == 200
-                    seen.append(answer.text)
+                    seen_texts.append(answer.text)
                 async with asyncio.timeout(30), client.stream("GET", here + "/stream") as stream:
                     async for message in messages(stream):
-                        seen.append(json.dumps(message))
+                        seen_texts.append(json.dumps(message))
                         if "id" in message:
                             break
             assert server_process.end() == 0
-        assert matches["state"] == "failed"
+        assert session_data["state"] == "failed"
         (request,) = provider.seen
         assert f"Bearer {CANARY}".encode() in request, "the right key was sent"
-    assert [text for text in seen if CANARY in text] == []
+    assert [text for text in seen_texts if CANARY in text] == []
     for file in tmp_path.iterdir():
         assert CANARY.encode() not in file.read_bytes(), file.name
 
@@ -64,10 +64,10 @@ async def test_a_key_that_comes_in_pieces_is_seen_by_nobody(tmp_path: Path) -> N
     kinds = ("content", "reasoning", "refusal", "arguments")
     with run_server(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as running_server:
         async with running_server.client() as client:
-            seen = {kind: await _in_pieces(client, kind) for kind in kinds}
+            texts_by_kind = {kind: await _in_pieces(client, kind) for kind in kinds}
     done = run_command("verify", "--db", str(tmp_path / "a.db"), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    for kind, outputs in seen.items():
+    for kind, outputs in texts_by_kind.items():
         text = "".join(
             "".join(re.findall(r'"text": ?"((?:[^"\\]|\\.)*)"', part)) for part in outputs
         )
@@ -103,29 +103,29 @@ async def _in_pieces(client: httpx.AsyncClient, kind: str) -> list[str]:
         writer.write(b"data: [DONE]\n\n")
         await writer.drain()
 
-    seen: list[str] = []
+    seen_texts: list[str] = []
     async with serving(speak) as provider:
-        asked = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
-        asked |= {"key_name": "OPENAI_API_KEY"}
-        result = (await client.post("/sessions", json=asked)).json()
+        form = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
+        form |= {"key_name": "OPENAI_API_KEY"}
+        result = (await client.post("/sessions", json=form)).json()
         here = f"/sessions/{result['id']}"
         await client.post(here + "/prompts", json={"text": "hello"})
         async with asyncio.timeout(30), client.stream("GET", here + "/stream") as stream:
             async for message in messages(stream):
-                seen.append(json.dumps(message))
-                if "Llook7" in seen[-1]:
+                seen_texts.append(json.dumps(message))
+                if "Llook7" in seen_texts[-1]:
                     for path in ("", "/events", "/recordings/1"):
                         answer = await client.get(here + path)
-                        seen.append(answer.text)
+                        seen_texts.append(answer.text)
                     go_on.set()
-                if "over7there" in seen[-1]:
+                if "over7there" in seen_texts[-1]:
                     break
         await wait_for_session(client, result["id"])
         for path in ("", "/events", "/replay", "/recordings/1", "/export?as=har"):
             answer = await client.get(here + path, headers={"accept": "text/html"})
             assert answer.status_code == 200
-            seen.append(answer.text)
-    return seen
+            seen_texts.append(answer.text)
+    return seen_texts
 
 
 async def test_a_key_goes_to_a_moved_vendor_once_a_person_says_so(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ async def test_a_key_goes_to_a_moved_vendor_once_a_person_says_so(tmp_path: Path
                 assert provider.seen == []
                 offer = f"Send OPENAI_API_KEY to {provider.url}"
                 assert offer in (await client.get(here, headers=page)).text
-                asked = {"name": "HOME", "base_url": provider.url}
-                assert (await client.post("/keys", json=asked)).status_code == 422
+                key_form = {"name": "HOME", "base_url": provider.url}
+                assert (await client.post("/keys", json=key_form)).status_code == 422
                 form = {"name": "OPENAI_API_KEY", "base_url": provider.url, "session": result["id"]}
                 answer = await client.post("/keys", data=form, headers=page)
                 assert (answer.status_code, answer.headers["location"]) == (303, here)

@@ -12,13 +12,13 @@ import pytest
 from playground.core.events import CallChecked, Logged, PartDelta, PartStarted
 from playground.core.reducer import fold
 from playground.engine.engine import Engine
-from playground.engine.sessions import Bell, _follow
+from playground.engine.sessions import ChangeNotifier, _follow
 from playground.render.blocks import PageFrame
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from playground.store.writes import Chunk
 from playground.web.site import Site
-from playground.web.stream import Cursor, _frames, _next, events_stream, message
+from playground.web.stream import Cursor, _frames, _next_messages, events_stream, message
 from tests.engines import StartEngine, create_session, run_prompt
 from tests.render.page import ENV, NOW_MS, Page
 from tests.waiting import wait_for_event
@@ -60,7 +60,7 @@ async def page_at(engine: Engine, session_id: str, log: list[Logged], seq: int) 
     if seq == len(log):
         wire = WireRows()
         _follow(wire, log, await engine.log.chunks(session_id))
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         title = live.title
     return Page(View(fold(session_id, log[:seq]), title, wire, NOW_MS))
 
@@ -78,14 +78,14 @@ async def test_from_any_cursor_to_the_page_of_now(
     for seq in range(1, len(log) + 1):
         page = await page_at(engine, session.id, log, seq)
         cursor = Cursor(-1, seq, wired=True, by_seq=True)
-        page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
+        page.apply(frame_of(await _next_messages(site, session.id, cursor, slow=True)))
         assert str(page) == fresh, f"from {seq}"
         assert cursor.seq == len(log)
-        assert await _next(site, session.id, cursor, slow=True) == ""
+        assert await _next_messages(site, session.id, cursor, slow=True) == ""
     for after in (-1, 999):
         unknown = Cursor(-1, after, wired=True, by_seq=True)
         page = await page_at(engine, session.id, log, 2)
-        page.apply(frame_of(await _next(site, session.id, unknown, slow=True)))
+        page.apply(frame_of(await _next_messages(site, session.id, unknown, slow=True)))
         assert str(page) == fresh
 
 
@@ -97,7 +97,7 @@ async def test_only_the_last_message_of_a_step_carries_its_cursor(engine: Engine
     log = await engine.log.events(session_id)
     started = next(logged.seq for logged in log if isinstance(logged.event, PartStarted))
     cursor = Cursor(-1, started, by_seq=True)
-    sent = await _next(Site(engine, ENV), session_id, cursor, slow=True)
+    sent = await _next_messages(Site(engine, ENV), session_id, cursor, slow=True)
     grow, html = sent.split("\n\n")[:-1]
     assert grow.startswith("event: grow\n")
     assert "\nid: " not in grow
@@ -111,7 +111,7 @@ async def test_streams_of_a_session_that_is_purged_end(engine: Engine) -> None:
     log = events_stream(site, session_id, 0)
     assert await anext(page)
     assert await anext(log)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         await engine.sessions.delete(live, deleted=True)
         await engine.sessions.purge(live)
     async with asyncio.timeout(20):
@@ -123,7 +123,7 @@ async def test_a_page_that_has_it_all_is_sent_nothing_of_the_session(engine: Eng
     session = await run_prompt(engine, "hello")
     site = Site(engine, ENV)
     cursor = Cursor(engine.sessions.position, -1, head=("hello", False, False, (), ""))
-    sent = await _next(site, session.id, cursor, slow=True)
+    sent = await _next_messages(site, session.id, cursor, slow=True)
     assert "wire" not in sent
     assert "flow" not in sent
 
@@ -133,26 +133,29 @@ async def test_the_bar_which_shows_the_whole_session_follows_on_the_slow_beat(
 ) -> None:
     session = await run_prompt(engine, "hello")
     site, cursor = Site(engine, ENV), Cursor(-1, 3, by_seq=True)
-    quick = await _next(site, session.id, cursor, slow=False)
+    quick = await _next_messages(site, session.id, cursor, slow=False)
     assert '"#head"' in quick
     assert '"#bar"' not in quick
     assert cursor.behind
-    assert '"#bar"' in await _next(site, session.id, cursor, slow=True)
-    assert '"#bar"' not in await _next(site, session.id, cursor, slow=True)
+    assert '"#bar"' in await _next_messages(site, session.id, cursor, slow=True)
+    assert '"#bar"' not in await _next_messages(site, session.id, cursor, slow=True)
 
 
 async def test_a_text_does_not_wait_for_what_the_slow_beat_sent(
     monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    bell, sent = Bell(), iter([("bar", False), ("text", True), ("bar", False), ("text", True)])
+    bell, sent = (
+        ChangeNotifier(),
+        iter([("bar", False), ("text", True), ("bar", False), ("text", True)]),
+    )
 
     async def send_next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
         frame, cursor.behind = next(sent)
         cursor.slow_at = 0.0
-        bell.ring()
+        bell.notify()
         return frame
 
-    monkeypatch.setattr("playground.web.stream._next", send_next)
+    monkeypatch.setattr("playground.web.stream._next_messages", send_next)
     monkeypatch.setattr("playground.web.stream.FRAME_S", 60.0)
     monkeypatch.setattr(engine.sessions, "listen", lambda *session_ids: nullcontext(bell))
     frames = _frames(Site(engine, ENV), "any", Cursor(-1, -1))
@@ -164,9 +167,9 @@ async def test_who_comes_again_gets_what_was_late(engine: Engine) -> None:
     """The line may be cut, or the page ask for more, between a frame and the slow beat after it."""
     session = await run_prompt(engine, "hello")
     site, cursor = Site(engine, ENV), Cursor(-1, 3, by_seq=True)
-    assert '"#bar"' not in await _next(site, session.id, cursor, slow=False)
+    assert '"#bar"' not in await _next_messages(site, session.id, cursor, slow=False)
     again = Cursor(-1, cursor.seq, by_seq=True)
-    assert '"#bar"' in await _next(site, session.id, again, slow=True)
+    assert '"#bar"' in await _next_messages(site, session.id, again, slow=True)
 
 
 async def test_a_reader_of_each_moment_ends_with_the_same_page(
@@ -188,12 +191,12 @@ async def test_a_reader_of_each_moment_ends_with_the_same_page(
     while True:
         position = engine.sessions.position
         for page, cursor in zip(pages, cursors, strict=True):
-            sent = await _next(site, session.id, cursor, slow=beats % 3 == 0)
+            sent = await _next_messages(site, session.id, cursor, slow=beats % 3 == 0)
             assert cursor.wired or "#wire" not in sent
             page.apply(frame_of(sent))
         beats += 1
         if beats == 3:
-            async with engine.sessions.holding(session.id) as live:
+            async with engine.sessions.lock_session(session.id) as live:
                 pages[2].load(await site.view(live), ["wire"])
             cursors[2] = Cursor(-1, cursors[2].seq, wired=True, by_seq=True)
         log = await engine.log.events(session.id)
@@ -202,7 +205,7 @@ async def test_a_reader_of_each_moment_ends_with_the_same_page(
         await engine.sessions.wait(position, engine.sessions.list_version, 5)
     assert beats > 3
     for page, cursor in zip(pages, cursors, strict=True):
-        page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
+        page.apply(frame_of(await _next_messages(site, session.id, cursor, slow=True)))
     fresh = await page_at(engine, session.id, log, len(log))
     assert str(pages[0]) == str(pages[2]) == str(fresh)
     assert str(pages[1]) == str(fresh).replace(str(fresh.tree.find("wire")), without)
@@ -212,12 +215,14 @@ async def test_no_rows_of_the_wire_are_made_for_a_page_that_has_none(engine: Eng
     session = await run_prompt(engine, "hello")
     site = Site(engine, ENV)
     for position in (-1, 0):
-        sent = await _next(site, session.id, Cursor(position, -1), slow=True)
+        sent = await _next_messages(site, session.id, Cursor(position, -1), slow=True)
         assert '"#flow"' in sent
         assert "wire" not in sent
-    async with engine.sessions.holding(session.id) as live:
+    async with engine.sessions.lock_session(session.id) as live:
         assert live.wire is None
-    assert '"#wire"' in await _next(site, session.id, Cursor(-1, -1, wired=True), slow=True)
+    assert '"#wire"' in await _next_messages(
+        site, session.id, Cursor(-1, -1, wired=True), slow=True
+    )
 
 
 async def test_a_page_hears_of_bytes_that_leave_nothing_on_it(
@@ -232,23 +237,24 @@ async def test_a_page_hears_of_bytes_that_leave_nothing_on_it(
         deltas = sum(isinstance(logged.event, PartDelta) for logged in log)
         await engine.sessions.wait(position, engine.sessions.list_version, 0 if deltas > 2 else 5)
     site, cursor = Site(engine, ENV), Cursor(-1, -1)
-    assert "event: heard\ndata: 1 " in await _next(site, session_id, cursor, slow=True)
-    assert await _next(site, session_id, cursor, slow=True) == ""
-    size = await engine.log.recorded(session_id)
+    assert "event: heard\ndata: 1 " in await _next_messages(site, session_id, cursor, slow=True)
+    assert await _next_messages(site, session_id, cursor, slow=True) == ""
+    size = await engine.log.recorded_size(session_id)
     later = engine.sessions.clock() + 10_000  # however soon after the last delta this is
     monkeypatch.setattr(engine.sessions, "clock", lambda: later)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         ping = Chunk(1, size, later - 90, b": ping\n\n")
         await engine.sessions.append(live, [], chunks=[ping])
-    assert await _next(site, session_id, cursor, slow=False) == ""
+    assert await _next_messages(site, session_id, cursor, slow=False) == ""
     assert cursor.behind
     match = re.fullmatch(
-        r"event: heard\ndata: 1 (\d+)\n\n", await _next(site, session_id, cursor, slow=True)
+        r"event: heard\ndata: 1 (\d+)\n\n",
+        await _next_messages(site, session_id, cursor, slow=True),
     )
     assert match is not None
     assert int(match[1]) == 90
     await engine.runner.stop(session_id)
-    assert "heard" not in await _next(site, session_id, cursor, slow=True)
+    assert "heard" not in await _next_messages(site, session_id, cursor, slow=True)
 
 
 async def test_who_comes_again_before_the_slow_beat_lacks_nothing(
@@ -264,7 +270,7 @@ async def test_who_comes_again_before_the_slow_beat_lacks_nothing(
             await page_at(engine, session.id, log, seq),
             Cursor(-1, seq, wired=True, by_seq=True),
         )
-        page.apply(frame_of(await _next(site, session.id, first, slow=False)))
+        page.apply(frame_of(await _next_messages(site, session.id, first, slow=False)))
         again = Cursor(-1, first.seq, wired=True, by_seq=True, resumed=True)
-        page.apply(frame_of(await _next(site, session.id, again, slow=True)))
+        page.apply(frame_of(await _next_messages(site, session.id, again, slow=True)))
         assert str(page) == fresh, f"from {seq}"

@@ -30,15 +30,15 @@ from playground.batch.plan import BatchPlan, ReadFile, plan_batch
 from playground.batch.run_case import (
     CaseRun,
     Look,
-    carried,
     has_no_effect,
     keep_session,
-    perform,
+    pack_run,
     run_data,
+    run_until_idle,
 )
 from playground.core.errors import BadInput, Conflict, NotFound, PlaygroundError, StoreError
 from playground.engine.engine import Engine
-from playground.engine.sessions import Bell, new_id
+from playground.engine.sessions import ChangeNotifier, new_id
 from playground.evaluation.report import make_report
 from playground.evaluation.results import RunResult, result_data, result_from_data, score_run
 from playground.evaluation.spec import RunKey, Spec, spec_data
@@ -52,7 +52,7 @@ from playground.store.batches import (
     batch_rows,
     claim,
     finish,
-    newest_alike,
+    newest_same_batch,
     run_rows,
     set_state,
     unclaim,
@@ -87,7 +87,7 @@ class RunLost(PlaygroundError):
     be read."""
 
 
-class EngineGone(PlaygroundError):
+class NoRemoteWorker(PlaygroundError):
     """No remote worker is left that could make a run."""
 
 
@@ -138,7 +138,7 @@ class BatchProgress:
 
 
 @dataclass(eq=False)
-class _Given:
+class _Assignment:
     """`where` is the worker a run was given to, "" if it is made here, or is known not to have
     begun; `lost` is why its result is unknown."""
 
@@ -187,12 +187,12 @@ class Batches:
         workers: RemoteWorkers | None = None,
     ) -> None:
         self._engine = engine
-        self._make = make or partial(perform, engine)
+        self._make = make or partial(run_until_idle, engine)
         self._clock = clock
         self._workers = workers
         self._at_once = at_once if workers is None else workers.threads
         self._live: dict[str, _LiveBatch] = {}
-        self._bells: dict[str, set[Bell]] = {}
+        self._bells: dict[str, set[ChangeNotifier]] = {}
         self._resuming: set[str] = set()
         self._starting = asyncio.Lock()
 
@@ -228,7 +228,7 @@ class Batches:
 
     async def newest(self, spec: Spec) -> str | None:
         """The id of the newest batch with the requests of `spec`, whose tools are looked up."""
-        row = await newest_alike(self._engine.database, _digest(spec))
+        row = await newest_same_batch(self._engine.database, _digest(spec))
         return row.id if row is not None else None
 
     async def resume(
@@ -273,13 +273,13 @@ class Batches:
     async def pause(self, batch_id: str, why: str = "") -> None:
         """Claims no more runs; those in progress are completed. Conflict if it is not in
         progress."""
-        live = await self._making(batch_id)
+        live = await self._running_batch(batch_id)
         live.go.clear()
         await self._set_state(live, "paused", why)
 
     async def stop(self, batch_id: str) -> None:
         """Also ends the runs in progress. It can be resumed."""
-        await self._end(await self._making(batch_id), "stopped")
+        await self._end(await self._running_batch(batch_id), "stopped")
 
     async def progress(self, batch_id: str) -> BatchProgress:
         """Its progress. NotFound if it does not exist."""
@@ -328,9 +328,9 @@ class Batches:
         return list(islice(live.results.values(), count, None)) if live is not None else []
 
     @contextmanager
-    def listen(self, batch_id: str) -> Iterator[Bell]:
+    def listen(self, batch_id: str) -> Iterator[ChangeNotifier]:
         """A bell that rings whenever a run of the batch has ended, or its state has changed."""
-        bell = Bell()
+        bell = ChangeNotifier()
         bells = self._bells.setdefault(batch_id, set())
         bells.add(bell)
         try:
@@ -340,7 +340,7 @@ class Batches:
             if not bells:
                 self._bells.pop(batch_id, None)
 
-    async def rested(self, batch_id: str) -> BatchProgress:
+    async def wait_until_resting(self, batch_id: str) -> BatchProgress:
         """Waits until the batch ends, is stopped, or is paused with no run in progress."""
         live = self._live.get(batch_id)
         while live is not None and not live.resting:
@@ -360,7 +360,7 @@ class Batches:
     ) -> _LiveBatch:
         budget = Budget(limit)
         for known in results.values():
-            budget.ended(known.cost)
+            budget.add_cost(known.cost)
         finished = {key for key, known in results.items() if known.outcome != "stopped"}
         queues: dict[str, deque[RunKey]] = {}
         every = plan.spec.keys()
@@ -380,7 +380,7 @@ class Batches:
         live.go.set()
         self._live[row.id] = live
         live.driving = asyncio.create_task(self._drive(live))
-        live.driving.add_done_callback(lambda _: self._ring(live))
+        live.driving.add_done_callback(lambda _: self._notify(live))
         return live
 
     async def _drive(self, live: _LiveBatch) -> None:
@@ -392,7 +392,7 @@ class Batches:
         try:
             await asyncio.gather(*workers)
             await self._set_state(live, "ended")
-        except EngineGone as error:
+        except NoRemoteWorker as error:
             await self._set_state(live, "paused", str(error))
         except StoreError as error:
             log.error("Batch %s could not be saved: %s", live.row.id, error)
@@ -457,7 +457,7 @@ class Batches:
         watch = LaneWatch(lane, lambda: datetime.now(UTC))
         live.budget.under_way += 1
         run = live.plan.run(key, session_id, batch_id)
-        given = _Given(worker.name if worker is not None else "")
+        given = _Assignment(worker.name if worker is not None else "")
         now = self._engine.sessions.clock()
         result: RunResult | None = None
         try:
@@ -487,18 +487,20 @@ class Batches:
             if result is not None:
                 live.results[key] = result
                 live.ended_here += 1
-                live.budget.ended(result.cost)
-            self._ring(live)
+                live.budget.add_cost(result.cost)
+            self._notify(live)
         if result is not None:
             if not watch.warned:
-                lane.went_well()
+                lane.speed_up()
             await self._count_trouble(live, place, result)
             await self._look_for_verdicts(live)
 
-    async def _make_at(self, worker: RemoteWorker, run: CaseRun, look: Look, given: _Given) -> None:
+    async def _make_at(
+        self, worker: RemoteWorker, run: CaseRun, look: Look, given: _Assignment
+    ) -> None:
         """Lets `worker` make a run, and saves its session. On cancellation the run is stopped
         there, and its result so far is saved."""
-        making = asyncio.create_task(self._take_in(worker, run, look, given))
+        making = asyncio.create_task(self._keep_remote_session(worker, run, look, given))
         try:
             await asyncio.shield(making)
         except asyncio.CancelledError:
@@ -510,8 +512,10 @@ class Batches:
             await asyncio.wait((making,))
             _ = making.cancelled() or making.exception()  # or asyncio reports it as never retrieved
 
-    async def _take_in(self, worker: RemoteWorker, run: CaseRun, look: Look, given: _Given) -> None:
-        order = run_data(await carried(self._engine, run))
+    async def _keep_remote_session(
+        self, worker: RemoteWorker, run: CaseRun, look: Look, given: _Assignment
+    ) -> None:
+        order = run_data(await pack_run(self._engine, run))
         data = await worker.run(run.session, order)
         if not data:
             given.where = ""
@@ -540,12 +544,12 @@ class Batches:
             await self.pause(live.row.id, why)
 
     async def _score(
-        self, spec: Spec, key: RunKey, session_id: str, given: _Given
+        self, spec: Spec, key: RunKey, session_id: str, given: _Assignment
     ) -> RunResult | None:
         """The outcome of the run according to its session; None if there is no session, or nothing
         was sent: then it was not made. A run given to a worker is unknown without its session."""
         try:
-            async with self._engine.sessions.holding(session_id) as live:
+            async with self._engine.sessions.lock_session(session_id) as live:
                 if not live.session.turns:
                     return None
                 return score_run(live.session, key, spec.by_id[key.case].expect, session_id)
@@ -564,7 +568,7 @@ class Batches:
         outcome is read from its session and saved."""
         known: dict[RunKey, RunResult] = {}
         for run in await run_rows(self._engine.database, row.id):
-            result = _result(run) if run.outcome else await self._cut(row, run, spec)
+            result = _result(run) if run.outcome else await self._settle_interrupted(row, run, spec)
             if result is not None and await self._can_be_made_again(result):
                 result = replace(result, outcome="stopped", detail=AGAIN)
             if result is not None:
@@ -577,14 +581,14 @@ class Batches:
         if result.outcome != "unknown" or result.session is None:
             return False
         try:
-            async with self._engine.sessions.holding(result.session) as live:
+            async with self._engine.sessions.lock_session(result.session) as live:
                 return has_no_effect(live.session)
         except NotFound:
             return False
 
-    async def _cut(self, row: BatchRow, run: RunRow, spec: Spec) -> RunResult | None:
+    async def _settle_interrupted(self, row: BatchRow, run: RunRow, spec: Spec) -> RunResult | None:
         key = RunKey(*run.place)
-        given = _Given(run.body, f"The program ended during this run at {run.body}.")
+        given = _Assignment(run.body, f"The program ended during this run at {run.body}.")
         result = await self._score(spec, key, run.session, given)
         if result is None:
             await unclaim(self._engine.database, row.id, key)
@@ -592,7 +596,7 @@ class Batches:
         if result.session is None:
             await self._finish(row.id, result)
             return result
-        async with self._engine.sessions.holding(run.session) as live:
+        async with self._engine.sessions.lock_session(run.session) as live:
             turn = live.session.turn
             failure = turn.failure if turn is not None else None
         # Its rules ended with the program: one of them may have been about to run the waiting call.
@@ -607,13 +611,13 @@ class Batches:
     async def _set_state(self, live: _LiveBatch, state: BatchState, why: str = "") -> None:
         now = self._engine.sessions.clock()
         live.row = replace(live.row, state=state, why=why, updated_ms=now)
-        self._ring(live)
+        self._notify(live)
         await set_state(self._engine.database, live.row)
 
-    def _ring(self, live: _LiveBatch) -> None:
+    def _notify(self, live: _LiveBatch) -> None:
         live.moved.set()
         for bell in self._bells.get(live.row.id, ()):
-            bell.ring()
+            bell.notify()
 
     def _progress(self, live: _LiveBatch) -> BatchProgress:
         outcomes = Counter[str](result.outcome for result in live.results.values())
@@ -624,7 +628,7 @@ class Batches:
         shown = _progress_of(live.row, outcomes, live.budget.spent)
         return replace(shown, under_way=live.budget.under_way, seconds_left=seconds)
 
-    async def _making(self, batch_id: str) -> _LiveBatch:
+    async def _running_batch(self, batch_id: str) -> _LiveBatch:
         """NotFound if the batch does not exist, Conflict if it is not in progress."""
         live = self._live.get(batch_id)
         if live is None:

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
-from playground.batch.batches import EngineGone, RunLost
+from playground.batch.batches import NoRemoteWorker, RunLost
 from playground.batch.plan import BatchPlan
 from playground.core.errors import BadInput
 from playground.net.keys import is_loopback
@@ -177,7 +177,7 @@ class DaskWorkers:
 
     async def begin(self) -> None:
         """Finds the workers, and compares versions. BadInput if there is none, or they differ."""
-        there = await self._within(self._client.scheduler.versions())
+        there = await self._wait_for_reply(self._client.scheduler.versions())
         here = self._tasks.versions()
         if wrong := differences({"distributed": here["distributed"]}, there["packages"]):
             raise BadInput(f"The scheduler at {self._name} has {wrong}. {_INSTALL}")
@@ -207,15 +207,15 @@ class DaskWorkers:
             if loop.time() - self._well > GONE_S or self._client.status == "closed":
                 self._gone = trouble
                 for process in list(self._processes.values()):
-                    self._lose(process)
+                    self._remove_process(process)
             self._changed.set()
 
     @asynccontextmanager
     async def room(self) -> AsyncIterator[_Room]:
         """The process with the most room, as soon as one has any."""
-        while (process := self._freest()) is None:
+        while (process := self._freest_process()) is None:
             if self._gone:
-                raise EngineGone(self._gone)
+                raise NoRemoteWorker(self._gone)
             self._changed.clear()
             await self._changed.wait()
         process.running += 1
@@ -261,7 +261,7 @@ class DaskWorkers:
             future.release()
         if isinstance(data, bytes):
             return data
-        self._lose(process)  # before it is given another
+        self._remove_process(process)  # before it is given another
         words = str(data)[:300]
         raise RunLost(f"The worker at {process.address} was lost during this run: {words}")
 
@@ -277,11 +277,11 @@ class DaskWorkers:
 
     async def _find(self) -> None:
         """Updates the workers from the scheduler."""
-        identity = await self._within(self._client.scheduler.identity(n_workers=-1))
+        identity = await self._wait_for_reply(self._client.scheduler.identity(n_workers=-1))
         there = identity["workers"]
         for process in list(self._processes.values()):
             if process.address not in there:
-                self._lose(process)
+                self._remove_process(process)
         self._refused = {where: why for where, why in self._refused.items() if where in there}
         if self._processes:
             self._well, self._gone = asyncio.get_running_loop().time(), ""
@@ -314,17 +314,17 @@ class DaskWorkers:
             self._well, self._gone = asyncio.get_running_loop().time(), ""
             self._changed.set()
 
-    async def _within(self, asked: Any) -> Any:
+    async def _wait_for_reply(self, asked: Any) -> Any:
         try:
             return await asyncio.wait_for(asked, REPLY_S)
         except TimeoutError:
             raise BadInput(f"{self._name} did not answer within {REPLY_S:.0f} s.") from None
 
-    def _freest(self) -> _Process | None:
+    def _freest_process(self) -> _Process | None:
         free = [each for each in self._processes.values() if each.running < each.threads]
         return max(free, key=lambda each: each.threads - each.running, default=None)
 
-    def _lose(self, process: _Process) -> None:
+    def _remove_process(self, process: _Process) -> None:
         if self._processes.get(process.address) is process:
             del self._processes[process.address]
         process.gone.set()
@@ -373,7 +373,9 @@ async def dask_workers(engine: EngineAddress, tasks: WorkerTasks) -> AsyncIterat
                 distributed.Client(address, security=security, timeout=REPLY_S, **options)
             )
         except (OSError, TypeError, ValueError, RuntimeError, ImportError) as error:
-            raise BadInput(f"Cannot reach the workers of {_of(engine)}: {error}") from error
+            raise BadInput(
+                f"Cannot reach the workers of {_engine_name(engine)}: {error}"
+            ) from error
         workers = DaskWorkers(client, tasks, name)
         await workers.begin()
         watching = asyncio.create_task(workers.watch())
@@ -384,5 +386,5 @@ async def dask_workers(engine: EngineAddress, tasks: WorkerTasks) -> AsyncIterat
             await asyncio.wait((watching,))
 
 
-def _of(engine: EngineAddress) -> str:
+def _engine_name(engine: EngineAddress) -> str:
     return engine.url or f"local:{engine.local}"

@@ -64,12 +64,12 @@ class ProviderLane:
         """Starts no request for this long."""
         self._resumes_at = max(self._resumes_at, self._clock() + min(wait_s, LONGEST_S))
 
-    def asked_too_much(self, wait_s: float) -> None:
+    def slow_down(self, wait_s: float) -> None:
         self.at_once = max(1, self.at_once // 2)
         self._went_well = 0
         self.hold(wait_s)
 
-    def went_well(self) -> None:
+    def speed_up(self) -> None:
         """A run ended without such a status."""
         self._went_well += 1
         if self._went_well >= self.at_once < self.most:
@@ -92,15 +92,15 @@ class LaneWatch:
         if retrying is not None and retrying.turn != self._retried:
             self._retried = retrying.turn
             if retrying.reason in {str(status) for status in TOO_MUCH}:
-                self._lane.asked_too_much(retrying.wait_s)
+                self._lane.slow_down(retrying.wait_s)
                 self.warned = True
         if turn is not None and turn.response is not None and turn.number != self._answered:
             self._answered = turn.number
-            if wait_s := used_up(turn.response.headers, self._now()):
+            if wait_s := exhausted_wait_s(turn.response.headers, self._now()):
                 self._lane.hold(wait_s)
 
 
-def used_up(headers: Mapping[str, str], now: datetime) -> float:
+def exhausted_wait_s(headers: Mapping[str, str], now: datetime) -> float:
     """Seconds until a limit with no requests or tokens left is reset, according to the headers of
     an answer; 0 if all have some.
 
@@ -146,7 +146,7 @@ class Budget:
         reserved = (self.under_way + 1) * self.dearest
         return not self.limit or (self.spent < self.limit and self.spent + reserved <= self.limit)
 
-    def ended(self, cost: float | None, *, sent: bool = True) -> None:
+    def add_cost(self, cost: float | None, *, sent: bool = True) -> None:
         """A run ended; if its cost is unknown, that of the most expensive is assumed."""
         cost = (self.dearest if sent else 0.0) if cost is None else cost
         self.spent += cost

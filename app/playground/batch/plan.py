@@ -18,12 +18,12 @@ from playground.core.serialization import to_data
 from playground.core.settings import Profile, Settings
 from playground.core.tools import Tool
 from playground.engine.engine import Engine
-from playground.engine.prices import cost, why_unknown
+from playground.engine.prices import cost, unknown_price_reason
 from playground.engine.redaction import check_settings
 from playground.engine.settings import settings_from
 from playground.evaluation.spec import RunKey, RunPlan, Spec, plan_run, with_tools, words_of
 from playground.net.keys import is_loopback
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from playground.schema.schema_checks import one_document
 
 RETRIES = 5
@@ -67,12 +67,12 @@ class BatchPlan:
     notes: tuple[str, ...]
     planned: Mapping[tuple[str, str, str], PlannedRun]
 
-    def of(self, key: RunKey) -> PlannedRun:
+    def planned_run(self, key: RunKey) -> PlannedRun:
         return self.planned[key.case, key.variant, key.model]
 
     def run(self, key: RunKey, session: str, batch: str) -> CaseRun:
         """The run `key`, whose session gets the id `session`."""
-        planned = self.of(key)
+        planned = self.planned_run(key)
         title = f"{key.case} · {key.variant} · {key.model} · {key.repetition}"
         return CaseRun(
             session,
@@ -85,7 +85,7 @@ class BatchPlan:
 
     def lane(self, key: RunKey) -> str:
         """The key of runs that share a provider's limits: the address of their requests."""
-        return self.of(key).settings.profile.base_url
+        return self.planned_run(key).settings.profile.base_url
 
     @property
     def most_tokens(self) -> tuple[int, int]:
@@ -118,7 +118,7 @@ async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = No
     is unknown. `read_file` reads the files that it names; without it none may be named.
     """
     library = await engine.library.tools()
-    named = await run_apart(_all_named, words_of(spec), library, read_file)
+    named = await run_in_daemon(_find_all_tools, words_of(spec), library, read_file)
     spec, notes = with_tools(spec, named, library)
     planning = _Planning(engine)
     every = spec.keys()
@@ -137,15 +137,15 @@ async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = No
     return plan
 
 
-def _all_named(
+def _find_all_tools(
     words: Iterable[str], library: Sequence[Tool], read_file: ReadFile | None
 ) -> dict[str, Sequence[Tool]]:
     """The tools of each word. Files are read and their schemas checked, which may take a while."""
     with one_document():
-        return {word: _named(word, library, read_file) for word in words}
+        return {word: _find_tools(word, library, read_file) for word in words}
 
 
-def _named(word: str, library: Iterable[Tool], read_file: ReadFile | None) -> Sequence[Tool]:
+def _find_tools(word: str, library: Iterable[Tool], read_file: ReadFile | None) -> Sequence[Tool]:
     """The tools that a word of a SPEC names: a word with `/` or `.` is a file."""
     tools = [tool for tool in library if word in (tool.name, tool.group)]
     if tools:
@@ -174,9 +174,9 @@ class _Planning:
 
     async def run(self, spec: Spec, key: RunKey) -> PlannedRun:
         plan = plan_run(spec, key)
-        tools = tuple(self._same(tool) for tool in plan.tools if isinstance(tool, Tool))
+        tools = tuple(self._first_equal(tool) for tool in plan.tools if isinstance(tool, Tool))
         try:
-            settings = await self._with(plan, tools)
+            settings = await self._settings_of(plan, tools)
         except (BadInput, NotFound) as error:
             where = f"case {key.case!r}, variant {key.variant!r}, model {key.model!r}"
             raise BadInput(f"{error} ({where})") from error
@@ -194,7 +194,7 @@ class _Planning:
             unknown=unknown,
         )
 
-    def _same(self, tool: Tool) -> Tool:
+    def _first_equal(self, tool: Tool) -> Tool:
         """The first equal tool, because results about a tool are cached by object."""
         if id(tool) not in self._known:
             same = self._tools.setdefault(json.dumps(to_data(tool), sort_keys=True), tool)
@@ -210,7 +210,7 @@ class _Planning:
             self._sizes[place] = len(schemas) + len(words)
         return self._sizes[place]
 
-    async def _with(self, plan: RunPlan, tools: tuple[Tool, ...]) -> Settings:
+    async def _settings_of(self, plan: RunPlan, tools: tuple[Tool, ...]) -> Settings:
         asked: dict[str, Any] = {"max_retries": RETRIES, "profile": plan.model.profile}
         asked |= {"model": plan.model.model} if plan.model.model else {}
         asked |= plan.settings
@@ -231,7 +231,7 @@ class _Planning:
                 for tool in tools
                 if tool.answered_by == "mock" or tool.name in allow or "all" in allow
             ]
-            bound = [await self._engine.rules.bound(rule, tools) for rule in rules]
+            bound = [await self._engine.rules.bind(rule, tools) for rule in rules]
             self._rules[place] = tuple(bound)
         return self._rules[place]
 
@@ -262,16 +262,16 @@ def _price(settings: Settings, usage: Usage) -> tuple[float | None, str]:
     if is_free(profile):
         return 0.0, ""
     price = cost(profile, model, usage)
-    return price, "" if price is not None else why_unknown(profile, model)
+    return price, "" if price is not None else unknown_price_reason(profile, model)
 
 
 def file_reader(folder: Path, read: Callable[[Path], Sequence[Tool]]) -> ReadFile:
     """A reader of the files that a SPEC names, relative to its `folder`."""
 
-    def reading(word: str) -> Sequence[Tool]:
+    def read_tools(word: str) -> Sequence[Tool]:
         try:
             return read(folder / word)
         except PlaygroundError as error:
             raise BadInput(f"The SPEC names {word!r}: {error}") from error
 
-    return reading
+    return read_tools

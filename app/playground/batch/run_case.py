@@ -78,14 +78,14 @@ async def run_case(run_json: str, engine: Engine) -> bytes:
                 bundle = await asyncio.to_thread(read_session, run.recording.encode(), recorded)
                 await engine.log.append(batch_of(bundle))
     try:
-        await perform(engine, run)
+        await run_until_idle(engine, run)
     except asyncio.CancelledError:
         if await engine.log.summary(run.session) is None:
             raise
     return write_session(await read_bundle(engine, run.session)).data
 
 
-async def carried(engine: Engine, run: CaseRun) -> CaseRun:
+async def pack_run(engine: Engine, run: CaseRun) -> CaseRun:
     """`run` with the data of `engine` that another engine needs to make it."""
     profile, keys = run.settings.profile, engine.keys
     asked = [pair for tool in run.settings.tools for pair in keys_of(tool)]
@@ -98,7 +98,7 @@ async def carried(engine: Engine, run: CaseRun) -> CaseRun:
         recording = write_session(bundle).data.decode("ascii")
     return replace(
         run,
-        rules=(*run.rules, *engine.rules.listed(ALWAYS)),
+        rules=(*run.rules, *engine.rules.rule_list(ALWAYS)),
         confirmed=tuple(pair for pair in dict.fromkeys(asked) if pair in known),
         recording=recording,
     )
@@ -113,7 +113,7 @@ async def keep_session(engine: Engine, run: CaseRun, data: bytes, look: Look) ->
     assert batch.summary is not None
     ours: dict[str, Any] = {"batch": run.batch, "title": run.title, "tags": (), "parent": ""}
     await engine.log.append(replace(batch, summary=replace(batch.summary, **ours), full=False))
-    engine.sessions.ring_list()
+    engine.sessions.notify_list()
 
 
 def _read(data: bytes, run: CaseRun, secrets: frozenset[str], look: Look) -> SessionBundle:
@@ -136,18 +136,18 @@ def _is_prompt(text: str, prompt: str) -> bool:
     return len(text) == len(prompt) and all(a in (b, "*") for a, b in pairs)
 
 
-async def perform(engine: Engine, run: CaseRun, look: Look = lambda session: None) -> None:
+async def run_until_idle(engine: Engine, run: CaseRun, look: Look = lambda session: None) -> None:
     """Creates a session for `run` and runs it until it is idle. On cancellation the run is stopped,
     and its session says so."""
     sessions, runner, session_id = engine.sessions, engine.runner, run.session
     await sessions.create(run.settings, run.title, session_id=session_id, batch=run.batch)
-    engine.rules.lend(session_id, run.rules)
+    engine.rules.set_temporary(session_id, run.rules)
     try:
         await runner.prompt(session_id, run.prompt)
         with sessions.listen(session_id) as bell:
             while True:
                 bell.clear()
-                async with sessions.holding(session_id) as live:
+                async with sessions.lock_session(session_id) as live:
                     look(live.session)
                     answers = _answers(live.session)
                     if answers:

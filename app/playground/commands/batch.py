@@ -27,7 +27,7 @@ from playground.batch.cluster import (
 from playground.batch.plan import BatchPlan, file_reader, plan_batch
 from playground.commands import cluster_worker
 from playground.commands.own_simulator import engine_beside_simulator
-from playground.commands.run import EXIT, STOPPED, Ends, read_tools
+from playground.commands.run import EXIT, STOPPED, StopSignals, read_tools
 from playground.commands.sockets import run_loop
 from playground.core.errors import BadInput, PlaygroundError
 from playground.core.tools import Tool
@@ -35,13 +35,13 @@ from playground.evaluation.batch_import import read_batch
 from playground.evaluation.exports import batch_ended, write_report
 from playground.evaluation.report import (
     BatchReport,
-    claim,
     comparison_sentence,
     failure_sentences,
     make_report,
     percent,
     percents,
     plural,
+    scope_sentence,
 )
 from playground.evaluation.results import RunResult, result_data
 from playground.evaluation.spec import Spec
@@ -96,9 +96,9 @@ def main(arguments: argparse.Namespace) -> int:
             f"The server at {owner.url} uses this database. Stop it, or name another file with "
             "--db FILE."
         )
-    ends = Ends()
+    ends = StopSignals()
     try:
-        code = run_loop(ends.until(_batch(db, spec, place, arguments)))
+        code = run_loop(ends.run_until_signal(_batch(db, spec, place, arguments)))
     except asyncio.CancelledError:
         print("playground: Stopped before the batch began.", file=sys.stderr)
         code = EXIT[STOPPED]
@@ -211,9 +211,9 @@ async def _make(
     teller: BatchPrinter,
 ) -> int:
     """Runs it to its end; returns the exit code. On cancellation the batch is stopped."""
-    batch_id = await _begun(batches, plan, arguments)
+    batch_id = await _begin_batch(batches, plan, arguments)
     try:
-        await _followed(batches, batch_id, teller)
+        await _follow(batches, batch_id, teller)
         stopped = False
     except asyncio.CancelledError:
         await batches.stop(batch_id)
@@ -226,7 +226,7 @@ async def _make(
             path.write_bytes(write_report(report, option, templates).data)
     teller.end(batch_id, report, progress)
     if stopped:
-        words = " ".join(_again(arguments))
+        words = " ".join(_resume_command(arguments))
         teller.say(
             f"The batch was stopped after {len(report.results):,} of {plan.spec.runs:,} runs; "
             f"`{words}` continues it."
@@ -236,7 +236,7 @@ async def _make(
     return report.exit_code
 
 
-def _again(arguments: argparse.Namespace) -> list[str]:
+def _resume_command(arguments: argparse.Namespace) -> list[str]:
     """The command line that continues this batch."""
     words = ["playground", "batch", str(arguments.spec), "--resume"]
     if arguments.engine is not None:
@@ -248,7 +248,7 @@ def _again(arguments: argparse.Namespace) -> list[str]:
     return words + (["--db", str(arguments.db)] if arguments.db is not None else [])
 
 
-async def _begun(batches: Batches, plan: BatchPlan, arguments: argparse.Namespace) -> str:
+async def _begin_batch(batches: Batches, plan: BatchPlan, arguments: argparse.Namespace) -> str:
     """The id of the batch: a new one, or the newest with the same requests."""
     if not arguments.resume:
         return await batches.start(plan, stop_early=arguments.stop_early)
@@ -264,13 +264,13 @@ async def _begun(batches: Batches, plan: BatchPlan, arguments: argparse.Namespac
     return batch_id
 
 
-async def _followed(batches: Batches, batch_id: str, teller: BatchPrinter) -> None:
+async def _follow(batches: Batches, batch_id: str, teller: BatchPrinter) -> None:
     """Reports each run that ends, until no more will by itself."""
     count = (await batches.progress(batch_id)).done
     teller.begin(batch_id, count)
-    resting = asyncio.create_task(batches.rested(batch_id))
+    resting = asyncio.create_task(batches.wait_until_resting(batch_id))
     with batches.listen(batch_id) as bell:
-        resting.add_done_callback(lambda _: bell.ring())
+        resting.add_done_callback(lambda _: bell.notify())
         while True:
             bell.clear()
             over = resting.done()
@@ -376,7 +376,7 @@ class BatchPrinter:
             passed = summary.outcomes.get("passed", 0)
             name = f"{summary.model} · {summary.variant}: " if several else ""
             self._line(f"{name}{rate}{interval}, {passed:,} of {summary.runs:,} runs passed")
-        self._line(claim(report))
+        self._line(scope_sentence(report))
         for comparison in report.comparisons:
             self._line(comparison_sentence(report, comparison))
         for finding in report.findings:

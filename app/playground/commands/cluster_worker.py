@@ -41,7 +41,7 @@ def run_case(run_json: str) -> bytes:
 
 
 @dataclass(eq=False)
-class _Throwaway:
+class _TemporaryEngine:
     """An engine on a database that is deleted with it."""
 
     engine: Engine
@@ -59,7 +59,7 @@ class CaseMaker:
         self._thread.start()
         self._tasks: dict[str, asyncio.Task[bytes]] = {}
         self._opening = asyncio.Lock()
-        self._current: _Throwaway | None = None
+        self._current: _TemporaryEngine | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     def run(self, name: str, run_json: str) -> bytes:
@@ -100,7 +100,7 @@ class CaseMaker:
         async with self._opening:
             place = self._current
             if place is None or place.runs >= MOST_RUNS:
-                place, before = await _throwaway(), place
+                place, before = await _open_temporary(), place
                 self._current = place
                 self._retire(before)
             place.runs += 1
@@ -112,7 +112,7 @@ class CaseMaker:
             if place is not self._current:
                 self._retire(place)
 
-    def _retire(self, place: _Throwaway | None) -> None:
+    def _retire(self, place: _TemporaryEngine | None) -> None:
         if place is not None and not place.under_way:
             closing = asyncio.create_task(place.ends.aclose())
             self._closing.add(closing)
@@ -127,19 +127,19 @@ class CaseMaker:
             await asyncio.wait(self._closing)
 
 
-async def _throwaway() -> _Throwaway:
+async def _open_temporary() -> _TemporaryEngine:
     async with AsyncExitStack() as ends:
         folder = ends.enter_context(TemporaryDirectory(prefix="playground-runs-"))
         opened = engine_beside_simulator(Path(folder) / "runs.db")
         engine = await ends.enter_async_context(opened)
-        return _Throwaway(engine, ends.pop_all())
+        return _TemporaryEngine(engine, ends.pop_all())
 
 
 # In a worker of Dask ------------------------------------------------------------------------------
 
 
 @dataclass
-class _RunsHere:
+class _ProcessRuns:
     """The state of the runs that were given to this process."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -148,7 +148,7 @@ class _RunsHere:
     maker: CaseMaker | None = None
 
 
-_here = _RunsHere()
+_here = _ProcessRuns()
 
 
 def dask_setup(worker: Any) -> None:
@@ -199,12 +199,12 @@ def versions() -> Mapping[str, str]:
     return {
         "Playground": __version__,
         "Python": python,
-        "distributed": _installed("distributed"),
-        "genai-prices": _installed("genai-prices"),
+        "distributed": _installed_version("distributed"),
+        "genai-prices": _installed_version("genai-prices"),
     }
 
 
-def _installed(name: str) -> str:
+def _installed_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

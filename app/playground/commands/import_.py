@@ -24,9 +24,9 @@ def main(arguments: argparse.Namespace) -> int:
     path = database_path(arguments.db or config.default_db())
     owner = owner_of(path)
     if owner is not None and owner.url:
-        session_id = asyncio.run(_there(owner.url, config.read_token(path) or "", data))
+        session_id = asyncio.run(_import_remotely(owner.url, config.read_token(path) or "", data))
     else:
-        session_id = asyncio.run(_here(path, data))
+        session_id = asyncio.run(_import_here(path, data))
     print(json.dumps({"id": session_id}) if arguments.json else session_id)
     return 0
 
@@ -39,7 +39,7 @@ def _data(path: Path) -> bytes:
         raise BadInput(message) from error
 
 
-async def _here(path: Path, data: bytes) -> str:
+async def _import_here(path: Path, data: bytes) -> str:
     engine = await Engine.open(path, simulator_url=_no_url, simulator_key="")
     try:
         return await import_session(engine, data)
@@ -51,7 +51,7 @@ def _no_url() -> str:
     raise PlaygroundError("Nothing is sent during an import.")
 
 
-async def _there(base_url: str, token: str, data: bytes) -> str:
+async def _import_remotely(base_url: str, token: str, data: bytes) -> str:
     net = HttpClient()
     try:
         answer = await RemoteServer(net, base_url, token).send("/sessions/import", data)

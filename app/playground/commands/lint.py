@@ -29,9 +29,9 @@ from playground.exchange.schema_dialects import from_openapi_schema
 from playground.exchange.text_places import ToolLines
 from playground.exchange.tool_entry import UNANSWERED, ImportedTool, ImportedTools
 from playground.exchange.tool_import import import_tools
-from playground.protocols.limits import ERRORS
-from playground.protocols.lint import WORST, Finding, Fix, findings, of_group
-from playground.protocols.rewrite import rewritten
+from playground.protocols.lint import WORST, Finding, Fix, findings, tool_group_findings
+from playground.protocols.rewrite import apply_rewrite
+from playground.protocols.tool_limits import ERRORS
 from playground.protocols.vendor_limits import known_providers, protocol_of
 
 MOST_BYTES = 50 * 1024 * 1024
@@ -167,7 +167,7 @@ def _note(path: Path, imported: ImportedTools) -> None:
             if message != UNANSWERED:
                 names.setdefault(message, []).append(tool.name)
     for message, several in names.items():
-        print(f"{path}:{several[0]}: {message}{_also(several[1:])}", file=sys.stderr)
+        print(f"{path}:{several[0]}: {message}{_also_of(several[1:])}", file=sys.stderr)
 
 
 def lint_tools(
@@ -193,7 +193,7 @@ def lint_tools(
     tools = [item.tool for item in imported if item.tool is not None]
     together: dict[Finding, None] = {}
     for provider in providers:
-        for finding in of_group(tools, provider):
+        for finding in tool_group_findings(tools, provider):
             # Advice is the same for every protocol: printed once.
             weak = finding.severity == "weak"
             together[replace(finding, protocol="") if weak else finding] = None
@@ -239,12 +239,12 @@ def _shape(finding: Finding) -> tuple[Any, ...]:
 def _others(group: Sequence[LintLine]) -> str:
     """Names the tools of a group besides the first."""
     if group[0].tool != ALL_TOOLS:
-        return _also([line.tool for line in group[1:]])
+        return _also_of([line.tool for line in group[1:]])
     pairs = [" and ".join(_QUOTED.findall(line.finding.message)) for line in group[1:]]
-    return _also(pairs, "pairs", "; ")
+    return _also_of(pairs, "pairs", "; ")
 
 
-def _also(names: Sequence[str], what: str = "tools", between: str = ", ") -> str:
+def _also_of(names: Sequence[str], what: str = "tools", between: str = ", ") -> str:
     if not names:
         return ""
     more = len(names) - MOST_NAMED
@@ -339,7 +339,7 @@ def _fix(
     before, tool, notes = holder[key], item.tool, []
     protocols = list(dict.fromkeys(map(protocol_of, providers)))
     for fix in fixes:
-        change = rewritten(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
+        change = apply_rewrite(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
         holder[key] = change.parameters
         known = from_openapi_schema(change.parameters) if fix == "gemini" else change.parameters
         tool = replace(tool, parameters=known)

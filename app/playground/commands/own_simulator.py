@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from playground.commands.sockets import bind_socket, port_of, serve, server
 from playground.core.messages import ModelRequest
 from playground.engine.engine import Engine
-from playground.engine.recorded_model import tape
+from playground.engine.recorded_model import recorded_answers
 from playground.evaluation import spec_reader
 from playground.net.keys import harden_process
 from playground.simulator.app import simulator_app
@@ -41,7 +41,7 @@ def own_simulator(engine: Engine, key: str, pace: float) -> ASGIApp:
         pace=pace,
         scenario=SuiteModels(),
         key=lambda sent: secrets.compare_digest(sent.encode("utf-8", "replace"), key.encode()),
-        tapes=lambda session_id: tape(engine.log, session_id),
+        tapes=lambda session_id: recorded_answers(engine.log, session_id),
     )
 
 

@@ -87,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
     rules = rules_from_flags(arguments.allow, arguments.deny, _answers(arguments.answer))
-    asked = _asked(arguments)
+    asked = _settings_data(arguments)
     files = read_tool_files(arguments.tools)  # a signal ends this; the loop takes them from here on
     db = database_path(arguments.db or config.default_db())
     owner = owner_of(db)
@@ -98,28 +98,28 @@ def main(arguments: argparse.Namespace) -> int:
                 "server with --env-file, or name another database with --db."
             )
         token = config.read_token(db) or ""
-        running = run_there(
+        running = run_remotely(
             owner.url, token=token, arguments=arguments, asked=asked, rules=rules, files=files
         )
     else:
         running = _run_here(db, arguments, asked, rules, files)
-    ends = Ends()
+    ends = StopSignals()
     try:
-        state = run_loop(ends.until(running))
+        state = run_loop(ends.run_until_signal(running))
     except asyncio.CancelledError:
         print("playground: Stopped before the session began.", file=sys.stderr)
         state = STOPPED
     return ends.code if state == STOPPED else EXIT.get(state, 1)
 
 
-class Ends:
+class StopSignals:
     """Handles SIGTERM and Ctrl-C: stops the run and waits for it. `code` is the exit code."""
 
     def __init__(self) -> None:
         self.code = EXIT[STOPPED]
         self._seen = 0
 
-    async def until(self, running: Coroutine[Any, Any, T]) -> T:
+    async def run_until_signal(self, running: Coroutine[Any, Any, T]) -> T:
         """The result of `running`, which a first signal cancels. That may take at most
         `PATIENCE_S`, and `HURRY_S` after a second one; a third exits at once."""
         task = asyncio.ensure_future(running)
@@ -183,14 +183,14 @@ async def _prompt_and_wait(engine: Engine, prompt: str, session_id: str, teller:
     with sessions.listen(session_id) as bell:
         while True:
             bell.clear()
-            async with sessions.holding(session_id) as live:
+            async with sessions.lock_session(session_id) as live:
                 state = live.session.state
             for logged in await engine.log.events(session_id, seq):
                 seq = logged.seq
                 teller.tell(logged)
             if state != "running":
-                async with sessions.holding(session_id) as live:
-                    teller.rest(state, waiting_in(session_data(live.session)))
+                async with sessions.lock_session(session_id) as live:
+                    teller.rest(state, waiting_calls(session_data(live.session)))
                 return state
             await bell.wait(60.0)
 
@@ -205,7 +205,7 @@ def _answers(pairs: Sequence[str]) -> list[tuple[str, str]]:
     return answers
 
 
-def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
+def _settings_data(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings of the command line in the format of the JSON contract."""
     asked: dict[str, Any] = {
         "system": arguments.system,
@@ -386,7 +386,7 @@ def _rule_data(rule: Rule) -> dict[str, str]:
     return {"tool": rule.tool, "action": rule.action, "text": rule.text, "words": rule.words}
 
 
-async def run_there(
+async def run_remotely(
     base_url: str,
     token: str,
     arguments: argparse.Namespace,
@@ -424,12 +424,12 @@ async def _run_on_server(
         if isinstance(logged.event, RESTS):
             folded = await remote.ask("GET", f"/sessions/{session_id}")
             if folded["state"] != "running" and folded["seq"] == logged.seq:
-                teller.rest(folded["state"], waiting_in(folded))
+                teller.rest(folded["state"], waiting_calls(folded))
                 return str(folded["state"])
     raise PlaygroundError("The server ended before the run did.")
 
 
-def waiting_in(folded: Mapping[str, Any]) -> list[str]:
+def waiting_calls(folded: Mapping[str, Any]) -> list[str]:
     """The calls that need a user, as `name (id)`."""
     return [
         f"{call['name']} ({call['id']})"

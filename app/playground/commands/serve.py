@@ -24,7 +24,7 @@ from playground import config
 from playground.commands.own_simulator import own_simulator
 from playground.commands.sockets import (
     bind_socket,
-    ended_by_signals,
+    end_on_signals,
     port_of,
     run_loop,
     serve,
@@ -100,15 +100,15 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             token=token,
             port=lambda: port,
             simulator=own_simulator(engine, key, _pace()),
-            allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
+            allow_hosts=[*arguments.allow_host, *_host_names(arguments.host)],
             dev=arguments.dev,
         )
-        idle = Idle(app, lambda: engine.runner.working)
+        idle = IdleWatch(app, lambda: engine.runner.working)
         instance = server(idle, limit_concurrency=500)
         ending: list[asyncio.Task[None]] = []
         tasks: list[asyncio.Task[None]] = []
 
-        def leaving() -> None:
+        def on_leaving() -> None:
             site.close()
             ending.append(asyncio.create_task(engine.end_runs()))
 
@@ -118,7 +118,7 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
             if arguments.open:
                 tasks.append(asyncio.create_task(_open(link, db)))
 
-        with ended_by_signals(instance, leaving) as end:
+        with end_on_signals(instance, on_leaving) as end:
             if arguments.idle_exit is not None:
                 tasks.append(asyncio.create_task(idle.wait(arguments.idle_exit, end)))
             await serve(instance, sock, ready)
@@ -155,7 +155,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _own_name(host: str) -> list[str]:
+def _host_names(host: str) -> list[str]:
     """The requested address is accepted as a host name.
 
     A loopback name would be accepted with https, too, if it were added here.
@@ -193,7 +193,7 @@ def open_browser(link: str, beside: Path) -> Iterator[None]:
 # Ending an idle server: --idle-exit ---------------------------------------------------------------
 
 
-class Idle:
+class IdleWatch:
     """`app`, with a record of whether it is in use.
 
     An open page has a stream, a working agent a request, and its launcher asks each minute;

@@ -8,7 +8,7 @@ from pathlib import Path
 from playground import config
 from playground.commands.sockets import (
     bind_socket,
-    ended_by_signals,
+    end_on_signals,
     port_of,
     run_loop,
     serve,
@@ -49,5 +49,5 @@ async def _simulate(arguments: argparse.Namespace, played: Script | None) -> Non
         print(f"Simulator on {base} (base URLs {bases})", flush=True)
 
     instance = server(simulator_app(pace=arguments.pace, scenario=played))
-    with sock, ended_by_signals(instance, lambda: None):
+    with sock, end_on_signals(instance, lambda: None):
         await serve(instance, sock, ready)

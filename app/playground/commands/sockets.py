@@ -91,7 +91,7 @@ def url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_worth_logging(record: logging.LogRecord) -> bool:
     """The simulator drops connections on purpose, and an answer to an agent ends like the
     provider's; neither is worth a log record."""
     return not str(record.msg).startswith(EXPECTED)
@@ -128,7 +128,7 @@ def server(app: ASGIApp, *, patience_s: float = PATIENCE_S, **options: Any) -> _
         timeout_graceful_shutdown=GRACE_S,
         **{"timeout_keep_alive": KEPT_ALIVE_S, **options},
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
+    logging.getLogger("uvicorn.error").addFilter(_is_worth_logging)
     config.load()
     # uvicorn expects a class here but only calls it.
     config.http_protocol_class = partial(_QuietConnection, patience_s)  # type: ignore[assignment]
@@ -188,7 +188,7 @@ class _QuietConnection(HttpToolsProtocol):
         framing = self._framing()
         if not framing or upgrade is None:
             return
-        self.parser = _WithinRequest(self, framing).parser
+        self.parser = _BodyCallbacks(self, framing).parser
         if rest := self._received[upgrade.args[0] :]:
             self.data_received(rest)
 
@@ -251,7 +251,7 @@ class _QuietConnection(HttpToolsProtocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def be_patient(self, asked: RequestResponseCycle) -> None:
+    def wait_without_limit(self, asked: RequestResponseCycle) -> None:
         """Waits for the rest of this request without a limit."""
         if asked is self.cycle and asked.more_body:
             self._patient = True
@@ -261,14 +261,14 @@ class _QuietConnection(HttpToolsProtocol):
         self._stop_waiting()
         if self._patient:
             return
-        self._timer = self.loop.call_later(self._patience_s, self._give_up)
+        self._timer = self.loop.call_later(self._patience_s, self._on_timeout)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _give_up(self) -> None:
+    def _on_timeout(self) -> None:
         asked = self.cycle
         answered = asked is not None and not asked.more_body and not asked.response_complete
         if answered or self.flow.read_paused:  # the delay is ours, not the client's
@@ -278,7 +278,7 @@ class _QuietConnection(HttpToolsProtocol):
             self.transport.close()
 
 
-class _WithinRequest:
+class _BodyCallbacks:
     """The callbacks of a parser that begins at the body of a request: its events about the head, of
     which it only gets the framing, are ignored."""
 
@@ -320,7 +320,7 @@ class _AgentConnection:
     cycle: RequestResponseCycle
 
     def wait_for_body(self) -> None:
-        self.connection.be_patient(self.cycle)
+        self.connection.wait_without_limit(self.cycle)
 
     def add_no_headers(self) -> None:
         self.cycle.default_headers = []
@@ -333,7 +333,7 @@ async def serve(instance: _Server, sock: socket.socket, ready: Callable[[], None
 
 
 @contextmanager
-def ended_by_signals(
+def end_on_signals(
     instance: uvicorn.Server, leaving: Callable[[], None]
 ) -> Iterator[Callable[[], None]]:
     """On SIGTERM or Ctrl-C, calls `leaving` and ends the server; a second signal exits at once.

@@ -106,7 +106,7 @@ def main(arguments: argparse.Namespace) -> int:
                 if launch.note:
                     print(f"playground: {launch.note}", file=sys.stderr)
                 print(f"playground: {title} is shown at {server.link}", file=sys.stderr, flush=True)
-                with server.needed():
+                with server.keep_awake():
                     return signals.run(command[0], launch, arguments.umask)
         finally:
             _revoke(server, tap["id"])
@@ -218,16 +218,16 @@ class LocalServer:
         return False
 
     @contextmanager
-    def needed(self) -> Iterator[None]:
+    def keep_awake(self) -> Iterator[None]:
         """Calls it at intervals for the duration of the block: an agent may be silent for hours,
         and an idle server ends."""
         over = Event()
 
-        def stay() -> None:
+        def ping_server() -> None:
             while not over.wait(STAY_S):
                 self.answers()
 
-        thread = Thread(target=stay, daemon=True)
+        thread = Thread(target=ping_server, daemon=True)
         thread.start()
         try:
             yield

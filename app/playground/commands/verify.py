@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playground import config
 from playground.core.errors import StoreBusy
-from playground.engine.verify import Difference, OnDifference, Verified, verify
+from playground.engine.verify import Difference, OnDifference, VerifyReport, verify
 from playground.render.filters import plural
 from playground.store.database import Database, OwnerLock, readable_database
 
@@ -34,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
             owner = True
         except StoreBusy:
             owner = False
-        done = asyncio.run(_verified(path, report, owner))
+        done = asyncio.run(_verify(path, report, owner))
     if arguments.json:
         print(
             json.dumps(
@@ -46,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 1 if differences else 0
 
 
-async def _verified(path: Path, on_difference: OnDifference, owner: bool) -> Verified:
+async def _verify(path: Path, on_difference: OnDifference, owner: bool) -> VerifyReport:
     database = await Database.open(path, owner=owner)
     try:
         return await verify(database, on_difference, mending=owner)
@@ -62,7 +62,7 @@ def _data(difference: Difference) -> dict[str, object]:
     }
 
 
-def _summary(done: Verified) -> str:
+def _summary(done: VerifyReport) -> str:
     parts = [
         f"{plural(done.sessions, 'session')}, {plural(done.recordings, 'recording')}, "
         f"{plural(done.events, 'event')} decoded again: {plural(done.differences, 'difference')}"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from playground.core.json_values import TooDeep, load_decimals
+from playground.core.json_values import TooDeepError, load_decimals
 
 TESTS = ("equals", "prefix", "glob", "one_of")
 
@@ -24,11 +24,11 @@ DEEPEST = 64
 """Valid arguments are never nested deeper; deeper ones are compared as text."""
 
 
-class Absent:
+class AbsentValue:
     """A missing value; null is a value."""
 
 
-ABSENT = Absent()
+ABSENT = AbsentValue()
 
 
 def values_of(arguments: str) -> Any:
@@ -42,22 +42,22 @@ def values_of(arguments: str) -> Any:
 
 def fits(when: Mapping[str, Any], arguments: str) -> bool:
     """Whether the text `arguments` satisfies all tests; False if it is invalid JSON."""
-    return all_hold(when, values_of(arguments))
+    return passes_tests(when, values_of(arguments))
 
 
-def all_hold(when: Mapping[str, Any], values: Any) -> bool:
+def passes_tests(when: Mapping[str, Any], values: Any) -> bool:
     """Whether a result of `values_of` satisfies all tests; ABSENT satisfies none."""
     if values is ABSENT:
         return False
-    return all(holds(test, value_at(values, pointer)) for pointer, test in when.items())
+    return all(passes_test(test, value_at(values, pointer)) for pointer, test in when.items())
 
 
 def value_at(document: Any, pointer: str) -> Any:
     """The value at `pointer`, or ABSENT."""
-    return at(document, steps_of(pointer))
+    return value_at_steps(document, steps_of(pointer))
 
 
-def at(document: Any, steps: Sequence[str]) -> Any:
+def value_at_steps(document: Any, steps: Sequence[str]) -> Any:
     """The value at `steps` (names and array indexes), or ABSENT."""
     here = document
     for step in steps:
@@ -86,23 +86,23 @@ def name_of_step(step: str) -> str:
     return step.replace("~1", "/").replace("~0", "~")
 
 
-def holds(test: Any, value: Any) -> bool:
+def passes_test(test: Any, value: Any) -> bool:
     """Whether `value`, with numbers as Decimals, satisfies one test. ABSENT satisfies none."""
     if value is ABSENT:
         return False
     match test:
         case {"equals": wanted, **rest} if not rest:
-            return equal(wanted, value)
+            return is_json_equal(wanted, value)
         case {"prefix": str(start), **rest} if not rest:
             return isinstance(value, str) and value.startswith(start)
         case {"glob": str(pattern), **rest} if not rest:
             return isinstance(value, str) and fnmatchcase(value, pattern)
         case {"one_of": list(options) | tuple(options), **rest} if not rest:
-            return any(equal(option, value) for option in options)
-    return equal(test, value)
+            return any(is_json_equal(option, value) for option in options)
+    return is_json_equal(test, value)
 
 
-def equal(wanted: Any, value: Any) -> bool:
+def is_json_equal(wanted: Any, value: Any) -> bool:
     """JSON equality: 1 equals 1.0, and true is no number. The numbers of `value` are Decimals."""
     pairs = [(wanted, value)]
     while pairs:
@@ -140,17 +140,17 @@ def _decimal(number: int | float) -> decimal.Decimal | None:
 
 def same_arguments(left: str, right: str) -> bool:
     """Whether two texts are the same arguments; invalid JSON must be identical text."""
-    return left == right or canonical(left) == canonical(right)
+    return left == right or canonical_text(left) == canonical_text(right)
 
 
-def canonical(arguments: str) -> str:
+def canonical_text(arguments: str) -> str:
     """A text that is equal for two texts exactly if their JSON values are equal."""
     if arguments.strip() in ("", "null"):
         return "{}"
     values = values_of(arguments)
     try:
         return arguments if values is ABSENT else canonical_value(values, DEEPEST)
-    except TooDeep:
+    except TooDeepError:
         return arguments
 
 
@@ -158,7 +158,7 @@ def canonical_value(value: Any, depth: int) -> str:
     """The same for a value with numbers as Decimals; TooDeep if it has `depth` or more levels,
     counting a plain value as one."""
     if not depth:
-        raise TooDeep
+        raise TooDeepError
     match value:
         case dict():
             pairs = sorted(value.items())

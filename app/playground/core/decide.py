@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from playground.core.arguments import canonical
+from playground.core.arguments import canonical_text
 from playground.core.doubts import find_doubt
 from playground.core.events import (
     ENDED_WITH_PROGRAM,
@@ -32,18 +32,18 @@ from playground.core.events import (
     TaskEnded,
     TurnDropped,
 )
-from playground.core.faults import scene, staged, unstageable
-from playground.core.limits import (
-    after_error,
-    before_request,
-    beyond_calls,
-    going_in_circles,
-    repeats_no_more,
-)
-from playground.core.messages import cannot_go_back
+from playground.core.faults import scene, stage_result, staging_obstacle
+from playground.core.messages import sealed_history_pause
 from playground.core.reducer import apply
-from playground.core.rules import Rule, first_match, unbound, unread_rule
-from playground.core.session import Call, Prompt, Session, Standing, Turn
+from playground.core.rules import Rule, first_match, unbound_reason, unread_rule
+from playground.core.run_limits import (
+    call_limit_pause,
+    error_pause,
+    repeat_pause,
+    repeats_no_more,
+    request_limit_event,
+)
+from playground.core.session import Call, CallGroups, Prompt, Session, Turn
 from playground.core.tools import ToolChoice, ToolResult, text_result
 
 JUDGED: frozenset[EndReason] = frozenset({"stop", "calls", "other"})
@@ -95,20 +95,23 @@ RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT_S = 60.0
 """The longest wait before an automatic retry."""
 
-Denied = Callable[[Call], bool]
+DenialCheck = Callable[[Call], bool]
 """Whether a user denied the same call before, in any session."""
 
 AT_AGENT = "This tap stops at nothing: the agent runs the call."
 """Replaces the rule's words for a call that was passed on."""
 
 
-def never(call: Call) -> bool:
+def no_denials(call: Call) -> bool:
     """For callers without denials from other sessions."""
     return False
 
 
 def next_commands(
-    session: Session, rules: Sequence[Rule] = (), denied: Denied = never, checking: int = 0
+    session: Session,
+    rules: Sequence[Rule] = (),
+    denied: DenialCheck = no_denials,
+    checking: int = 0,
 ) -> list[Command]:
     """All that can be done now; empty while work is in progress or a user is needed.
 
@@ -116,9 +119,9 @@ def next_commands(
     if session.settings is None or session.stopped:
         return []
     if session.tapped is not None:
-        return list(_for_agent(session, rules, denied, checking))
+        return list(_agent_commands(session, rules, denied, checking))
     if session.paused:
-        return list(_while_paused(session))
+        return list(_paused_commands(session))
     item = session.last_item
     if item is None or session.retrying is not None:
         return []
@@ -128,28 +131,28 @@ def next_commands(
         # Also by the limit when it was sent: a change of settings alone sends no request.
         most = min(settings.limits.max_retries for settings in (session.settings, item.settings))
         left = session.retries < most
-        return [Retry(item.number, session.retries + 1)] if left and retryable(item) else []
+        return [Retry(item.number, session.retries + 1)] if left and is_retryable(item) else []
     commands = list(_call_commands(session, item, rules, denied, checking))
-    if commands or item.standing.count("undone"):
+    if commands or item.call_groups.count("undone"):
         return commands
     if item.calls or (item.end is not None and item.end.reason == "pause"):
-        return [_go_on(session)]
+        return [_continue_run(session)]
     return []
 
 
-def _for_agent(
-    session: Session, rules: Sequence[Rule], denied: Denied, checking: int
+def _agent_commands(
+    session: Session, rules: Sequence[Rule], denied: DenialCheck, checking: int
 ) -> Iterable[Command]:
     """The agent sends requests and runs calls itself; for held calls this decides only whether the
     agent gets them."""
     turn = session.last_item
     if not isinstance(turn, Turn) or turn.received is None or not turn.holds:
         return
-    standing = turn.standing
+    standing = turn.call_groups
     if standing.count("proposed") > checking:
-        yield from (CheckCall(call.id) for call in standing.of("proposed"))
-    yield from map(Record, settled(session))
-    ruled = _ruled(session, turn, standing.of("waiting"), rules, denied) or []
+        yield from (CheckCall(call.id) for call in standing.calls_in("proposed"))
+    yield from map(Record, settled_events(session))
+    ruled = _decide_by_rules(session, turn, standing.calls_in("waiting"), rules, denied) or []
     stop = next((event for event in ruled if isinstance(event, RunStopped)), None)
     if stop is not None:
         yield Record(stop)
@@ -158,7 +161,7 @@ def _for_agent(
     if turn.received.stop_at == "calls":  # a rule must not run a call before the calls after it
         events = {name: event for name, event in events.items() if event.decision != "run"}
     elif turn.received.stop_at != "unruled":
-        for call in standing.of("waiting"):
+        for call in standing.calls_in("waiting"):
             rule = first_match(rules, call)
             passes = rule is None or rule.action == "run"
             if call.id not in events and passes and unread_rule(rules, call) is None:
@@ -168,16 +171,16 @@ def _for_agent(
     yield from map(Record, events.values())
 
 
-def _while_paused(session: Session) -> Iterable[Command]:
+def _paused_commands(session: Session) -> Iterable[Command]:
     """Settles answered and denied calls; if nothing that repeats is left after that, resumes the
     run."""
-    ends = settled(session)
+    ends = settled_events(session)
     yield from map(Record, ends)
     if session.paused == "max_repeats" and not ends and repeats_no_more(session):
         yield Record(RunResumed())
 
 
-def retryable(turn: Turn) -> bool:
+def is_retryable(turn: Turn) -> bool:
     """Whether repeating the request may succeed without duplicating output or effects.
 
     A server that asks for a longer wait than ours, or says that a retry is useless, is obeyed.
@@ -195,15 +198,15 @@ def retryable(turn: Turn) -> bool:
     return False
 
 
-def _go_on(session: Session) -> Command:
+def _continue_run(session: Session) -> Command:
     """The request after a settled turn, or a pause if a limit is reached."""
-    before = before_request(session)
+    before = request_limit_event(session)
     return Record(before) if before is not None else _ask(session)
 
 
 def _ask(session: Session) -> Command:
     """The next request, or a pause if its history may not be sent back."""
-    kept_back = cannot_go_back(session)
+    kept_back = sealed_history_pause(session)
     return Record(kept_back) if kept_back is not None else next_request(session)
 
 
@@ -218,30 +221,32 @@ def next_request(session: Session) -> SendRequest:
 
 
 def _call_commands(
-    session: Session, turn: Turn, rules: Sequence[Rule], denied: Denied, checking: int
+    session: Session, turn: Turn, rules: Sequence[Rule], denied: DenialCheck, checking: int
 ) -> Iterable[Command]:
-    standing = turn.standing
+    standing = turn.call_groups
     proposed = standing.count("proposed")
     if proposed > checking:
-        yield from (CheckCall(call.id) for call in standing.of("proposed"))
-    ends = settled(session)
+        yield from (CheckCall(call.id) for call in standing.calls_in("proposed"))
+    ends = settled_events(session)
     yield from map(Record, ends)
-    circle, error = going_in_circles(session, turn), after_error(session, turn)
+    circle, error = repeat_pause(session, turn), error_pause(session, turn)
     if circle is not None or error is not None:
         # Before any decision or run, but only when all calls are checked.
         if not proposed and not ends and not (error and standing.count("running")):
             yield Record(circle or error or RunPaused("error"))
         return
     allowed = turn.part_after(session.calls_allowed)
-    ruled = _ruled(session, turn, standing.unasked((rules, denied), allowed), rules, denied)
+    ruled = _decide_by_rules(
+        session, turn, standing.unevaluated_calls((rules, denied), allowed), rules, denied
+    )
     if ruled is None:
         return
     stop = next((event for event in ruled if isinstance(event, RunStopped)), None)
     if stop is not None:  # before anything else is decided or run, whichever call it is
         yield Record(stop)
         return
-    begins = _to_begin(session, standing, allowed)
-    checked = (_returned(session, turn, call, rules, denied) for call in begins)
+    begins = _calls_to_begin(session, standing, allowed)
+    checked = (_revoke_decision(session, turn, call, rules, denied) for call in begins)
     returned = [command for command in checked if command]
     if returned:  # their consequence may be a stop, so nothing begins before
         yield from map(Record, returned)
@@ -249,13 +254,13 @@ def _call_commands(
     yield from map(Record, ruled)
     for call in begins:
         yield RunCall(call.id, call.attempt, call.arguments)
-    beyond = beyond_calls(session, turn)
+    beyond = call_limit_pause(session, turn)
     if beyond is not None and not proposed and not ends:
         yield Record(beyond)
 
 
-def _ruled(
-    session: Session, turn: Turn, calls: Sequence[Call], rules: Sequence[Rule], denied: Denied
+def _decide_by_rules(
+    session: Session, turn: Turn, calls: Sequence[Call], rules: Sequence[Rule], denied: DenialCheck
 ) -> list[CallDecided | RunStopped] | None:
     """The decisions of the rules on `calls`. Calls left to the user are not evaluated again until
     they change. None if a rule will stop the run at a call that is still being checked: until then
@@ -264,26 +269,26 @@ def _ruled(
     for call in calls:
         event: CallDecided | RunStopped | None = None
         if call.status == "waiting":
-            event = _by_rule(session, turn, call, rules, denied)
+            event = _decide_by_rule(session, turn, call, rules, denied)
             ruled += [] if event is None else [event]
         elif (rule := first_match(rules, call)) is not None and rule.action == "stop":
-            event = _by_rule(session, turn, call, rules, denied)
+            event = _decide_by_rule(session, turn, call, rules, denied)
             if event is not None:
                 return None
         if event is None:
-            turn.standing.asked(call)
+            turn.call_groups.mark_evaluated(call)
     return ruled
 
 
-def _to_begin(session: Session, standing: Standing, end: int) -> list[Call]:
+def _calls_to_begin(session: Session, standing: CallGroups, end: int) -> list[Call]:
     """The calls before part `end` that may begin now."""
     assert session.settings is not None
     free = max(1, session.settings.limits.max_parallel) - standing.count("running")
-    return list(islice(standing.able(end), max(0, free)))
+    return list(islice(standing.runnable_calls(end), max(0, free)))
 
 
-def _returned(
-    session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
+def _revoke_decision(
+    session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: DenialCheck
 ) -> CallReturned | None:
     """The revocation of a rule's decision that the current rules would not make: the call waited
     for other calls, and the user changed the rules in between."""
@@ -303,17 +308,17 @@ def _returned(
     return CallReturned(call.id, "rule", why)
 
 
-def settled(session: Session) -> list[Event]:
+def settled_events(session: Session) -> list[Event]:
     """End events of the answered or denied calls: nothing has to run for them."""
     return [
         CallEnded(call.id, decided_result(session, call, call.decided))
-        for call in session.standing.of("settled")
+        for call in session.call_groups.calls_in("settled")
         if call.decided is not None
     ]
 
 
-def _by_rule(
-    session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
+def _decide_by_rule(
+    session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: DenialCheck
 ) -> CallDecided | RunStopped | None:
     # A rule never decides an interrupted call: only a user can know its effect.
     rule = first_match(rules, call)
@@ -335,12 +340,12 @@ def _by_rule(
     )
 
 
-def asks(
+def ask_reason(
     session: Session,
     call: Call,
     checked: CallChecked,
     rules: Sequence[Rule],
-    denied: Denied = never,
+    denied: DenialCheck = no_denials,
 ) -> str:
     """Why a rule that matches `call`, with the result `checked`, leaves it to the user; "" if none
     matches, or the matching one decides."""
@@ -356,7 +361,9 @@ def asks(
     return obstacle(session, session.turns[call.turn - 1], checked_call, rule, denied)
 
 
-def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denied = never) -> str:
+def obstacle(
+    session: Session, turn: Turn, call: Call, rule: Rule, denied: DenialCheck = no_denials
+) -> str:
     """Why `rule`, which matches `call`, does not decide it, as a sentence; "" if it does."""
     if rule.here != session.id and (call.part.ended_ms or 0) < rule.since_ms:
         return f"The rule “{rule.sentence}” was written after this call was made, so it asks."
@@ -366,11 +373,11 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denie
         return "You withdrew the decision on this call. It needs a new decision."
     if call.stopped_by:
         return "A rule stopped the run here. The call needs your decision."
-    if changed := unbound(rule, call):
+    if changed := unbound_reason(rule, call):
         return changed
     if rule.proposed and rule.action == "run" and (_was_denied(session, call) or denied(call)):
         return f"You denied this call before, so the rule “{rule.sentence}” asks."
-    if reason := unstageable(session, call, rule.fault):
+    if reason := staging_obstacle(session, call, rule.fault):
         return reason
     if rule.action == "run":
         return _unseen_obstacle(turn, call)
@@ -397,11 +404,11 @@ def _was_denied(session: Session, call: Call) -> bool:
     denied_alike = session.denied_alike
     for other in session.denied[session.denied_read :]:
         of_name = denied_alike.setdefault(other.name, {})
-        of_name.setdefault(hash(canonical(other.written)), set()).add(other.id)
+        of_name.setdefault(hash(canonical_text(other.written)), set()).add(other.id)
     session.denied_read = len(session.denied)
     if call.name not in denied_alike:
         return False
-    return bool(denied_alike[call.name].get(hash(canonical(call.written)), set()) - {call.id})
+    return bool(denied_alike[call.name].get(hash(canonical_text(call.written)), set()) - {call.id})
 
 
 def may_run(turn: Turn, call: Call) -> bool:
@@ -442,7 +449,7 @@ def doubled_ids(turn: Turn) -> frozenset[str]:
 def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolResult:
     """The result of a call that was answered or denied instead of run."""
     if decided.fault:
-        return staged(decided.fault, scene(session, call))
+        return stage_result(decided.fault, scene(session, call))
     if decided.decision == "deny":
         reason = decided.text.strip() or "The user did not allow this call."
         return text_result(reason, is_error=True, kind="denied")
@@ -465,7 +472,7 @@ def ignored_tool_choice(
     """
     if reason not in JUDGED:
         return []
-    ways = [*_of_mode(choice, calls, server_calls)]
+    ways = [*_mode_violations(choice, calls, server_calls)]
     allowed = choice.allowed
     if allowed is not None and choice.mode in ("auto", "required"):
         outside = [name for name in calls if name not in allowed]
@@ -477,7 +484,7 @@ def ignored_tool_choice(
     return ways
 
 
-def _of_mode(choice: ToolChoice, calls: Sequence[str], server_calls: int) -> list[str]:
+def _mode_violations(choice: ToolChoice, calls: Sequence[str], server_calls: int) -> list[str]:
     match choice.mode:
         case "required" if not calls and not server_calls:
             return ["tool_choice is required, but the model made no call."]
@@ -558,17 +565,17 @@ def void_events(session: Session) -> list[Event]:
     turn = session.turn
     if session.tapped is None or not session.waits or turn is None:
         return []
-    held = session.standing.of("held")
+    held = session.call_groups.calls_in("held")
     if session.received is not None or held:
         still_waits = session.received is not None and not session.received_gone
         return [CallInterrupted(call.id) for call in held if not still_waits]
     if not (turn.holds and turn.client_gone):
         return []
-    turns = reversed(session.continued(turn))
+    turns = reversed(session.continued_turns(turn))
     return [TurnDropped(each.number, automatic=True) for each in turns]
 
 
-def cut_off(session: Session) -> None:
+def close_imported(session: Session) -> None:
     """Closes running work in the fold of an imported session: it may have been exported in mid-run,
     and nothing continues here. Its log stays unchanged."""
     running, seq = session.state == "running", session.seq

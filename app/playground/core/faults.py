@@ -81,7 +81,7 @@ def fault(name: str) -> Fault | None:
     return next((row for row in FAULTS if row.name == name), None)
 
 
-def known(name: str) -> Fault:
+def get_fault(name: str) -> Fault:
     """The fault of that name; BadInput lists all names."""
     row = fault(name)
     if row is None:
@@ -90,36 +90,36 @@ def known(name: str) -> Fault:
     return row
 
 
-def unstageable(session: Session, call: Call, name: str) -> str:
+def staging_obstacle(session: Session, call: Call, name: str) -> str:
     """Why the fault cannot be staged for `call`, as a sentence; "" if it can."""
-    if name == "stale" and next(_earlier(session, call), None) is None:
+    if name == "stale" and next(_earlier_results(session, call), None) is None:
         return f"No earlier turn has a result of {call.name}, so there is no stale result to stage."
     return ""
 
 
-def earlier(session: Session, call: Call) -> tuple[int, ToolResult] | None:
+def earlier_result(session: Session, call: Call) -> tuple[int, ToolResult] | None:
     """The turn and the newest good result of the same tool in turns before that of `call`,
     preferring the same arguments. Staged results do not count, real ones do."""
     newest: tuple[int, ToolResult] | None = None
-    for same, result in _earlier(session, call):
+    for same, result in _earlier_results(session, call):
         if same.arguments == call.arguments:
             return same.turn, result
         newest = newest or (same.turn, result)
     return newest
 
 
-def _earlier(session: Session, call: Call) -> Iterator[tuple[Call, ToolResult]]:
+def _earlier_results(session: Session, call: Call) -> Iterator[tuple[Call, ToolResult]]:
     """The calls of the same tool in turns before that of `call`, with their good results, newest
     first."""
     for turn in reversed(session.turns):
         for before in reversed(turn.calls if turn.number < call.turn else ()):
             if before.name == call.name and before.task_id not in session.tasks:
-                result = returned(before)
+                result = real_result(before)
                 if result is not None and not result.is_error and result.content:
                     yield before, result
 
 
-def returned(call: Call) -> ToolResult | None:
+def real_result(call: Call) -> ToolResult | None:
     """The call's result without any fault; None if there is none."""
     faulty = call.decided is not None and call.decided.fault
     return call.real if faulty else call.result
@@ -145,13 +145,13 @@ def scene(session: Session, call: Call) -> Scene:
     others = [tool for tool in tools if tool.name != call.name]
     # A tool with effects is the better bait.
     others.sort(key=lambda tool_: tool_.read_only)
-    old = earlier(session, call)
+    old = earlier_result(session, call)
     return Scene(
         call.name, call.tool, others[0].name if others else "", old[1] if old is not None else None
     )
 
 
-def staged(
+def stage_result(
     fault: str,
     scene: Scene,
     real: ToolResult | None = None,
@@ -177,12 +177,12 @@ def staged(
         case "cut_json":
             result = _cut_result(result)
         case "wrong_type":
-            result = replace(result, content=_turned_pieces(result.content, fits))
+            result = replace(result, content=_change_piece_types(result.content, fits))
         case "injection":
-            result = replace(result, content=_ordered(result.content, order(scene), most))
+            result = replace(result, content=_append_order(result.content, order(scene), most))
         case _:
             pass
-    return replace(result, content=_within(result.content, most), staged=True)
+    return replace(result, content=_limit_content(result.content, most), staged=True)
 
 
 def failure(tool: Tool | None) -> str:
@@ -223,13 +223,13 @@ def order(scene: Scene) -> str:
     )
 
 
-def _ordered(content: tuple[Content, ...], order: str, most: int) -> tuple[Content, ...]:
+def _append_order(content: tuple[Content, ...], order: str, most: int) -> tuple[Content, ...]:
     """Appends the instruction to the last text, cutting the content to make room."""
     room = max(most - len(order) - 2, 0)
     texts = [place for place, piece in enumerate(content) if piece.type == "text"]
     if not texts:
         return (*content, Content(text=order))
-    pieces = list(_within(content, room))
+    pieces = list(_limit_content(content, room))
     last = pieces[texts[-1]]
     # With the instruction appended it is no longer JSON.
     pieces[texts[-1]] = Content(text=f"{last.text}\n\n{order}".lstrip())
@@ -240,7 +240,9 @@ def _cut_result(result: ToolResult) -> ToolResult:
     """The first text, cut, and nothing after it, as if the connection had broken there."""
     for piece in result.content:
         if piece.type == "text" and piece.text.strip():
-            return replace(result, content=(replace(piece, text=cut(piece.text), media_type=""),))
+            return replace(
+                result, content=(replace(piece, text=truncate_text(piece.text), media_type=""),)
+            )
     for piece in result.content:
         if piece.type == "image":
             head = f'{{"type": "image", "media_type": "{piece.media_type}", "data": "'
@@ -248,7 +250,7 @@ def _cut_result(result: ToolResult) -> ToolResult:
     return replace(result, content=(Content(text='{"result": "'),))
 
 
-def cut(text: str) -> str:
+def truncate_text(text: str) -> str:
     """About the first half of `text`, certainly invalid JSON: cut inside a string or a number.
 
     A bare number or word is first put into an object, because half of a number is a number.
@@ -259,14 +261,14 @@ def cut(text: str) -> str:
         text = text.strip()
         return f'{{"result": {text[: max(1, len(text) // 2)]}'
     if is_json:
-        return _halved(text)
+        return _cut_token(text)
     for shortened in (text[: len(text) // 2], text[:-1]):
         if shortened.strip() and not _read(shortened)[0]:
             return shortened
-    return _halved(json.dumps({"result": text}))
+    return _cut_token(json.dumps({"result": text}))
 
 
-def _halved(text: str) -> str:
+def _cut_token(text: str) -> str:
     """JSON of an object, list or string, cut inside the token nearest after its middle."""
     half, last = len(text) // 2, 0
     for token in _TOKEN.finditer(text):
@@ -278,26 +280,26 @@ def _halved(text: str) -> str:
     return text[: last or max(1, half)]
 
 
-def _turned_pieces(
+def _change_piece_types(
     content: tuple[Content, ...], fits: Callable[[str], bool]
 ) -> tuple[Content, ...]:
     if not any(piece.type == "text" for piece in content):
         return (*content, Content(text="0", media_type="application/json"))
     return tuple(
-        Content(text=wrong(piece.text, fits), media_type="application/json")
+        Content(text=change_types(piece.text, fits), media_type="application/json")
         if piece.type == "text"
         else piece
         for piece in content
     )
 
 
-def wrong(text: str, fits: Callable[[str], bool] = lambda _: False) -> str:
+def change_types(text: str, fits: Callable[[str], bool] = lambda _: False) -> str:
     """`text` with other types, as JSON: all leaves changed, or, if that still satisfies the schema,
     the whole. If the schema accepts everything, the leaves are changed."""
     is_json, value = _read(text)
     value = value if is_json else text
-    leaves = turned(value, 0)
-    others: tuple[Any, ...] = (leaves, _swapped(value), None, 0, "", [], {}, True)
+    leaves = change_leaf_types(value, 0)
+    others: tuple[Any, ...] = (leaves, _swap_type(value), None, 0, "", [], {}, True)
     for other in others:
         text_of_other = json.dumps(other, ensure_ascii=False)
         if not fits(text_of_other):
@@ -305,22 +307,22 @@ def wrong(text: str, fits: Callable[[str], bool] = lambda _: False) -> str:
     return json.dumps(leaves, ensure_ascii=False)
 
 
-def turned(value: Any, depth: int) -> Any:
+def change_leaf_types(value: Any, depth: int) -> Any:
     """`value` with the types of its leaves changed; a nested list or object of leaves is one."""
-    leaf = not isinstance(value, dict | list) or (depth > 0 and _flat(value))
+    leaf = not isinstance(value, dict | list) or (depth > 0 and _is_flat(value))
     if leaf or depth >= DEEPEST:
-        return _swapped(value)
+        return _swap_type(value)
     if isinstance(value, dict):
-        return {name: turned(item, depth + 1) for name, item in value.items()} or []
-    return [turned(item, depth + 1) for item in value] or {}
+        return {name: change_leaf_types(item, depth + 1) for name, item in value.items()} or []
+    return [change_leaf_types(item, depth + 1) for item in value] or {}
 
 
-def _flat(value: Any) -> bool:
+def _is_flat(value: Any) -> bool:
     inner = value.values() if isinstance(value, dict) else value
     return not any(isinstance(item, dict | list) for item in inner)
 
 
-def _swapped(value: Any) -> Any:
+def _swap_type(value: Any) -> Any:
     match value:
         case dict():
             return list(value.values())
@@ -328,12 +330,12 @@ def _swapped(value: Any) -> Any:
             return {str(place): item for place, item in enumerate(value)}
         case str():
             number = _NUMBER.search(value[:200])
-            return json.loads(_bare(number[0])) if number else len(value)
+            return json.loads(_strip_zeros(number[0])) if number else len(value)
         case _:
             return json.dumps(value)
 
 
-def _bare(number: str) -> str:
+def _strip_zeros(number: str) -> str:
     """Removes leading zeros, which are invalid in JSON."""
     return re.sub(r"^(-?)0+(?=\d)", r"\1", number)
 
@@ -350,7 +352,7 @@ def _json_result(text: str) -> ToolResult:
     return ToolResult((Content(text=text, media_type="application/json"),))
 
 
-def _within(content: tuple[Content, ...], most: int) -> tuple[Content, ...]:
+def _limit_content(content: tuple[Content, ...], most: int) -> tuple[Content, ...]:
     """Cuts the texts to `most` bytes in total."""
     pieces, room = [], most
     for piece in content:

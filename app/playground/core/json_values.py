@@ -24,7 +24,7 @@ _DECODER = json.JSONDecoder()
 _CONTAINERS = frozenset({dict, list, tuple})
 
 
-class TooDeep(ValueError):
+class TooDeepError(ValueError):
     """A JSON value is nested too deep."""
 
     def __init__(self, most: int = MOST_DEEP) -> None:
@@ -49,9 +49,9 @@ def load_json(text: str | bytes, **hooks: Any) -> Any:
     try:
         value = json.loads(text, **hooks)
     except RecursionError:
-        raise TooDeep from None
+        raise TooDeepError from None
     if _brackets(text) > MOST_DEEP and is_deeper(value, MOST_DEEP):
-        raise TooDeep
+        raise TooDeepError
     return value
 
 
@@ -60,9 +60,9 @@ def load_json_at(text: str, place: int) -> tuple[Any, int]:
     try:
         value, end = _DECODER.raw_decode(text, place)
     except RecursionError:
-        raise TooDeep from None
+        raise TooDeepError from None
     if is_deeper(value, MOST_DEEP):
-        raise TooDeep
+        raise TooDeepError
     return value, end
 
 
@@ -111,7 +111,7 @@ def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def too_deep(text: str) -> bool:
+def is_too_deep(text: str) -> bool:
     """Whether the JSON `text` is nested deeper than MOST_DEEP."""
     if len(text) <= 2 * MOST_DEEP or text.count("[") + text.count("{") <= MOST_DEEP:
         return False

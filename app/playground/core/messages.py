@@ -101,7 +101,7 @@ def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
     return ModelRequest(
         model=_model(settings),
         system=settings.system,
-        messages=tuple(_merged(_messages(session))),
+        messages=tuple(_merge_messages(_messages(session))),
         tools=settings.tools,
         choice=choice,
         params=settings.params,
@@ -113,10 +113,10 @@ def model_request(session: Session, choice: ToolChoice) -> ModelRequest:
 
 def _messages(session: Session) -> Iterator[Message]:
     assert session.settings is not None
-    over = _over(session)
+    over = _ended_tasks(session)
     for place, item in enumerate(session.items):
         # Before the prompt of the same request, if any: the prompt comes last.
-        until = _sent_seq(session.items[place:]) if over and not _dropped(item) else 0
+        until = _sent_seq(session.items[place:]) if over and not _is_dropped(item) else 0
         while over and (until is None or over[0].ended_seq < until):
             yield Message("user", _task_message(over.pop(0)))
         if isinstance(item, Prompt):
@@ -156,7 +156,7 @@ def prompt_parts(
 def _pieces(text: str, images: Sequence[Content], form: Mapping[str, Any]) -> Iterator[MessagePart]:
     """The pieces described by `form`, as far as it is valid."""
     protocol, unused, start = str(form.get("protocol") or ""), iter(images), 0
-    for piece in _listed(form):
+    for piece in _form_pieces(form):
         own = _mapping(piece.get("own"))
         match piece:
             case {"chars": int(length)} if length > 0:
@@ -168,7 +168,7 @@ def _pieces(text: str, images: Sequence[Content], form: Mapping[str, Any]) -> It
                 yield MessagePart("other", meta=block, protocol=protocol)
 
 
-def _dropped(item: Prompt | Turn) -> bool:
+def _is_dropped(item: Prompt | Turn) -> bool:
     return isinstance(item, Turn) and item.dropped
 
 
@@ -179,7 +179,7 @@ def _sent_seq(items: Sequence[Prompt | Turn]) -> int | None:
     return None if turn is None else turn.seq
 
 
-def _over(session: Session) -> list[Task]:
+def _ended_tasks(session: Session) -> list[Task]:
     """The ended background calls, in the order of their ends."""
     dropped = {turn.number for turn in session.turns if turn.dropped}
     behind = {call.task_id for call in session.calls() if call.turn not in dropped}
@@ -204,7 +204,7 @@ def _task_message(task: Task) -> tuple[MessagePart, ...]:
     return (MessagePart("text", words), *(MessagePart("image", content=(i,)) for i in images))
 
 
-def _merged(messages: Iterator[Message]) -> Iterator[Message]:
+def _merge_messages(messages: Iterator[Message]) -> Iterator[Message]:
     """Merges consecutive messages of one role (a prompt after an interrupted turn)."""
     held: Message | None = None
     for message in messages:
@@ -298,7 +298,7 @@ def _result(call: Call) -> MessagePart:
 
 def _result_pieces(result: ToolResult) -> Iterator[tuple[Content | None, Mapping[str, Any]]]:
     """Empty if the form does not describe each piece."""
-    listed, content = _listed(result.form), iter(result.content)
+    listed, content = _form_pieces(result.form), iter(result.content)
     if sum("other" not in piece for piece in listed) != len(result.content):
         return
     for piece in listed:
@@ -308,7 +308,7 @@ def _result_pieces(result: ToolResult) -> Iterator[tuple[Content | None, Mapping
             yield next(content), _mapping(piece.get("own"))
 
 
-def _listed(form: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _form_pieces(form: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     pieces = form.get("pieces")
     return [_mapping(piece) for piece in pieces] if isinstance(pieces, list | tuple) else []
 
@@ -329,7 +329,7 @@ def arguments_object(text: str) -> dict[str, Any] | None:
 # Whether a history without the left-out calls may go back to its provider -------------------------
 
 
-def seals(value: Any, depth: int = 0) -> Iterator[str]:
+def sealed_texts(value: Any, depth: int = 0) -> Iterator[str]:
     """All sealed texts in `value`, the provider's data of a part."""
     if depth > _DEPTH:
         return
@@ -341,40 +341,40 @@ def seals(value: Any, depth: int = 0) -> Iterator[str]:
                 if key in _SEALS and isinstance(item, str):
                     yield item
                 else:
-                    yield from seals(item, depth + 1)
+                    yield from sealed_texts(item, depth + 1)
         case list():
             for item in value:
-                yield from seals(item, depth + 1)
+                yield from sealed_texts(item, depth + 1)
 
 
-def left_out(turn: Turn) -> int:
+def left_out_count(turn: Turn) -> int:
     """How many calls of the turn were left out."""
     counts = (warned.meta.get("count") for warned in turn.warnings if warned.code == CALLS_LEFT_OUT)
     return sum(count for count in counts if isinstance(count, int))
 
 
-def cannot_go_back(session: Session) -> RunPaused | None:
+def sealed_history_pause(session: Session) -> RunPaused | None:
     """A pause instead of the next request if its history has sealed parts among left-out calls: a
     provider accepts these only together with the calls. Another provider or model does not get
     them."""
     assert session.settings is not None
     for turn in session.turns:
-        if turn.dropped or turn.end is None or not left_out(turn):
+        if turn.dropped or turn.end is None or not left_out_count(turn):
             continue
-        if not origin(turn, session.settings) and _sealed_among(turn):
+        if not origin(turn, session.settings) and _has_sealed_part(turn):
             return RunPaused("left_out", _left_out_message(turn))
     return None
 
 
-def _sealed_among(turn: Turn) -> bool:
+def _has_sealed_part(turn: Turn) -> bool:
     """Whether a sealed part follows the last call that was kept."""
     last = turn.calls[-1].part.index if turn.calls else -1
-    return any(next(seals(part.meta), None) is not None for part in turn.parts[last + 1 :])
+    return any(next(sealed_texts(part.meta), None) is not None for part in turn.parts[last + 1 :])
 
 
 def _left_out_message(turn: Turn) -> str:
     return (
-        f"Turn {turn.number} has {left_out(turn):,} calls that were not kept, with encrypted "
+        f"Turn {turn.number} has {left_out_count(turn):,} calls that were not kept, with encrypted "
         "reasoning that the provider accepts only together with them. Nothing was sent. Fork "
         "before that turn with a higher limit of calls per answer, or choose another model in "
         "Setup and press Continue: it gets the history without this reasoning."

@@ -244,7 +244,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
 )
 
 
-def simulated(name: str, protocol: Protocol, title: str) -> Provider:
+def simulator_provider(name: str, protocol: Protocol, title: str) -> Provider:
     return Provider(
         Profile(name, protocol, SIMULATOR_URL, model="simulator"),
         f"Simulator, {title}",
@@ -252,7 +252,7 @@ def simulated(name: str, protocol: Protocol, title: str) -> Provider:
     )
 
 
-def on_this_machine(
+def local_provider(
     name: str,
     title: str,
     about: str,
@@ -280,7 +280,7 @@ def on_this_machine(
     )
 
 
-def compatible(
+def compatible_provider(
     name: str,
     title: str,
     about: str,
@@ -301,15 +301,15 @@ def compatible(
 # The rows --------------------------------------------------------------------------------------
 
 SIMULATORS: tuple[Provider, ...] = (
-    simulated("simulator", "anthropic", "Anthropic Messages"),
-    simulated("simulator-openai", "openai_chat", "OpenAI Chat Completions"),
-    simulated("simulator-responses", "openai_responses", "OpenAI Responses"),
-    simulated("simulator-gemini", "gemini", "Gemini"),
-    simulated("simulator-ollama", "ollama", "Ollama"),
+    simulator_provider("simulator", "anthropic", "Anthropic Messages"),
+    simulator_provider("simulator-openai", "openai_chat", "OpenAI Chat Completions"),
+    simulator_provider("simulator-responses", "openai_responses", "OpenAI Responses"),
+    simulator_provider("simulator-gemini", "gemini", "Gemini"),
+    simulator_provider("simulator-ollama", "ollama", "Ollama"),
 )
 
 REMOTE: tuple[Provider, ...] = (
-    compatible(
+    compatible_provider(
         "azure",
         title="Azure OpenAI",
         about="GPT in your own Azure resource, through its v1 API. The model is a deployment.",
@@ -330,7 +330,7 @@ REMOTE: tuple[Provider, ...] = (
         quirks="api_key_header max_completion_tokens",
         hosts=(".openai.azure.com", ".services.ai.azure.com"),
     ),
-    compatible(
+    compatible_provider(
         "openrouter",
         title="OpenRouter",
         about="Many providers with one key.",
@@ -343,7 +343,7 @@ REMOTE: tuple[Provider, ...] = (
         ),
         model="openai/gpt-oss-120b",
     ),
-    compatible(
+    compatible_provider(
         "groq",
         title="Groq",
         about="Open models, very fast.",
@@ -359,7 +359,7 @@ REMOTE: tuple[Provider, ...] = (
         model="openai/gpt-oss-120b",
         quirks="whole_arguments",
     ),
-    compatible(
+    compatible_provider(
         "mistral",
         title="Mistral",
         about="Mistral's models, through Mistral's own API.",
@@ -370,7 +370,7 @@ REMOTE: tuple[Provider, ...] = (
         model="mistral-medium-latest",
         quirks="short_ids no_stream_options any_for_required whole_arguments assistant_after_tool",
     ),
-    compatible(
+    compatible_provider(
         "deepseek",
         title="DeepSeek",
         about="DeepSeek's models, through DeepSeek's own API.",
@@ -385,7 +385,7 @@ REMOTE: tuple[Provider, ...] = (
         model="deepseek-v4-flash",
         quirks="no_forced_with_thinking text_only no_strict",
     ),
-    compatible(
+    compatible_provider(
         "xai",
         title="xAI",
         about="Grok.",
@@ -395,7 +395,7 @@ REMOTE: tuple[Provider, ...] = (
         model="grok-4.5",
         quirks="whole_arguments",
     ),
-    compatible(
+    compatible_provider(
         "together",
         title="Together AI",
         about="Open models.",
@@ -404,7 +404,7 @@ REMOTE: tuple[Provider, ...] = (
         key_place="https://api.together.ai/settings/api-keys",
         model="openai/gpt-oss-120b",
     ),
-    compatible(
+    compatible_provider(
         "fireworks",
         title="Fireworks AI",
         about="Open models.",
@@ -413,7 +413,7 @@ REMOTE: tuple[Provider, ...] = (
         key_place="https://app.fireworks.ai/settings/users/api-keys",
         model="accounts/fireworks/models/gpt-oss-120b",
     ),
-    compatible(
+    compatible_provider(
         "cerebras",
         title="Cerebras",
         about="Open models, very fast.",
@@ -423,7 +423,7 @@ REMOTE: tuple[Provider, ...] = (
         model="gpt-oss-120b",
         quirks="max_completion_tokens",
     ),
-    compatible(
+    compatible_provider(
         "huggingface",
         title="Hugging Face",
         about="Open models at many providers with one token.",
@@ -435,7 +435,7 @@ REMOTE: tuple[Provider, ...] = (
         ),
         model="openai/gpt-oss-120b",
     ),
-    compatible(
+    compatible_provider(
         "perplexity",
         title="Perplexity",
         about="Models that search the web.",
@@ -451,14 +451,14 @@ REMOTE: tuple[Provider, ...] = (
 )
 
 LOCALS: tuple[Provider, ...] = (
-    on_this_machine(
+    local_provider(
         "lmstudio",
         title="LM Studio",
         about="Models on this machine.",
         url="http://127.0.0.1:1234/v1",
         start="Open LM Studio, load a model, and start its server (or: lms server start).",
     ),
-    on_this_machine(
+    local_provider(
         "llamacpp",
         title="llama.cpp",
         about="One model on this machine.",
@@ -470,7 +470,7 @@ LOCALS: tuple[Provider, ...] = (
         ),
         model="any",
     ),
-    on_this_machine(
+    local_provider(
         "vllm",
         title="vLLM",
         about="One model on your own GPU.",
@@ -482,7 +482,7 @@ LOCALS: tuple[Provider, ...] = (
         ),
         quirks=("long_ids",),
     ),
-    on_this_machine(
+    local_provider(
         "sglang",
         title="SGLang",
         about="One model on your own GPU.",
@@ -492,7 +492,7 @@ LOCALS: tuple[Provider, ...] = (
         hints=(Hint("Its call ids repeat from turn to turn.", "SGLang's documentation"),),
         quirks=("long_ids",),
     ),
-    on_this_machine(
+    local_provider(
         "litellm",
         title="LiteLLM",
         about="A proxy of your own in front of any provider.",
@@ -519,7 +519,10 @@ OPENAI = SHIPPED["openai"].profile
 
 def profiles(environment: Mapping[str, str]) -> tuple[Profile, ...]:
     """All built-in profiles, moved to the addresses given by the environment."""
-    return tuple(with_account(_moved(profile_, environment), environment) for profile_ in PROFILES)
+    return tuple(
+        add_account_headers(_apply_environment(profile_, environment), environment)
+        for profile_ in PROFILES
+    )
 
 
 def profile(name: str, environment: Mapping[str, str]) -> Profile:
@@ -549,7 +552,7 @@ def provider_at(base_url: str, protocol: str) -> Provider | None:
     )
 
 
-def with_account(profile: Profile, environment: Mapping[str, str]) -> Profile:
+def add_account_headers(profile: Profile, environment: Mapping[str, str]) -> Profile:
     """`profile` with the account headers, if it is OpenAI's."""
     if not profile.base_url.lower().startswith("https://api.openai.com/"):
         return profile
@@ -602,7 +605,7 @@ def azure_url(environment: Mapping[str, str]) -> str:
     return endpoint if "/openai" in endpoint else endpoint + "/openai/v1"
 
 
-def _moved(profile: Profile, environment: Mapping[str, str]) -> Profile:
+def _apply_environment(profile: Profile, environment: Mapping[str, str]) -> Profile:
     match profile.name:
         case "ollama":
             url = ollama_url(environment.get("OLLAMA_HOST", ""))
@@ -625,7 +628,7 @@ def agent_title(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Waits:
+class AgentWaits:
     """Seconds that an agent waits, with the variables of its row; None if no limit was observed:
     for the head of an answer, in an answer with a keep-alive every 10 s, and in a silent one."""
 
@@ -634,11 +637,11 @@ class Waits:
     silent_s: float | None = None
 
 
-AGENT_WAITS: Mapping[str, Waits] = {
-    "claude": Waits(head_s=362, stream_s=1800),
-    "codex": Waits(),
-    "gemini": Waits(silent_s=301),
-    "opencode": Waits(head_s=300, silent_s=300),
+AGENT_WAITS: Mapping[str, AgentWaits] = {
+    "claude": AgentWaits(head_s=362, stream_s=1800),
+    "codex": AgentWaits(),
+    "gemini": AgentWaits(silent_s=301),
+    "opencode": AgentWaits(head_s=300, silent_s=300),
 }
 """By the names of `AGENT_TITLES`. Tested with the versions in docs/tap.md; the 1800 s of Claude
 Code are from its own text."""

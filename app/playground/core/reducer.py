@@ -66,7 +66,7 @@ from playground.core.events import (
     TurnDropped,
     Warned,
 )
-from playground.core.limits import beyond_calls, raised
+from playground.core.run_limits import call_limit_pause, is_limit_raised
 from playground.core.serialization import to_data
 from playground.core.session import (
     MARKED,
@@ -79,7 +79,7 @@ from playground.core.session import (
     Task,
     Turn,
 )
-from playground.core.tools import TOOLS_IN_USE, Same, Tool
+from playground.core.tools import TOOLS_IN_USE, IdentityKey, Tool
 
 MOST_OUTPUT = 16_000
 """Characters kept of a running call's output: its end. The log has all of it."""
@@ -98,17 +98,17 @@ def apply(session: Session, logged: Logged) -> None:
         raise IllegalEvent(f"Event {logged.seq} comes after {session.seq}.")
     _apply(session, logged)
     if call_id := getattr(logged.event, "call_id", ""):
-        _moved(session, call_id)
+        _mark_changed(session, call_id)
     session.seq = logged.seq
     before = 0 if isinstance(logged.event, SessionForked) else session.updated_ms  # by any session
     session.updated_ms = max(before, logged.at_ms)
 
 
-def _moved(session: Session, call_id: str) -> None:
+def _mark_changed(session: Session, call_id: str) -> None:
     call = session.by_call.get(call_id)
-    standing = session.turns[call.turn - 1].kept_standing if call is not None else None
+    standing = session.turns[call.turn - 1].cached_groups if call is not None else None
     if call is not None and standing is not None:
-        standing.moved(call)
+        standing.mark_changed(call)
 
 
 def fold(session_id: str, log: Iterable[Logged]) -> Session:
@@ -129,7 +129,7 @@ def _apply(session: Session, logged: Logged) -> None:
             session.settings, session.started_ms, session.tapped = settings, at_ms, tapped
             session.settings_at.append((logged.seq, settings))
         case SessionForked():
-            _forked(session, event, logged)
+            _apply_fork(session, event, logged)
         case SettingsChanged(settings=settings):
             session.settings = settings
             session.settings_at.append((logged.seq, settings))
@@ -193,16 +193,16 @@ def _apply(session: Session, logged: Logged) -> None:
             elif session.turns:
                 session.turns[-1].warnings.append(event)
         case CallProgressed():
-            _progressed(session, event, logged.seq, at_ms)
+            _apply_progress(session, event, logged.seq, at_ms)
         case CallChecked() | CallDecided() | CallStarted() | CallEnded():
             _call_changed(session, event, at_ms)
         case CallReturned():
-            _returned(session, event)
+            _revoke_decision(session, event)
         case CallExtended(call_id=call_id, by_s=by_s):
-            _call_in(session, call_id, "running").extended_s += by_s
+            _call_with_status(session, call_id, "running").extended_s += by_s
         case CallInterrupted(call_id=call_id):
-            call = _call_in(session, call_id, "running")
-            _interrupted(session, call, at_ms)
+            call = _call_with_status(session, call_id, "running")
+            _interrupt_call(session, call, at_ms)
         case TaskStarted(task_id=task_id, call_id=call_id, title=title):
             _require(task_id not in session.tasks, f"Task {task_id} already exists.")
             session.call(call_id)
@@ -216,14 +216,14 @@ def _apply(session: Session, logged: Logged) -> None:
         case RunPaused(limit=limit, message=message):
             session.paused, session.paused_because = limit, message
             session.halted_seq = logged.seq
-            _not_retried(session)
+            _cancel_retry(session)
         case RunResumed():
-            _resumed(session, at_ms)
+            _resume_run(session, at_ms)
         case RunStopped(rule=rule, call_id=call_id):
             if call_id:
-                _call_in(session, call_id, "waiting").stopped_by = rule
+                _call_with_status(session, call_id, "waiting").stopped_by = rule
             session.stopped, session.paused, session.halted_seq = True, "", logged.seq
-            _not_retried(session)
+            _cancel_retry(session)
         case TurnDropped(turn=number):
             last = session.turn
             if last is None or last.open or last.number != number:
@@ -255,14 +255,14 @@ def _apply(session: Session, logged: Logged) -> None:
             last.client_gone = isinstance(event, ClientGone)
 
 
-def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
+def _apply_fork(session: Session, event: SessionForked, logged: Logged) -> None:
     """Restarts the run. Earlier decisions do not count in a fork: each current call without a
     result becomes proposed again, and so do those `reopened`; in an imported log such calls of all
     turns, whatever it claims. Tasks stayed with the parent."""
     _require(session.turn is None or not session.turn.open, _UNDER_WAY)
     current = {call.id for call in session.current_calls}
     _require(current.issuperset(event.reopened), "These calls have ended.")
-    _not_retried(session)
+    _cancel_retry(session)
     session.tapped = session.received = None  # the fork belongs to the user
     session.paused, session.paused_because, session.retries = "", "", 0
     session.stopped = session.stopped and not event.reopened
@@ -282,13 +282,13 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     session.denied_alike, session.denied_read = {}, 0
     for turn in session.turns:
         turn.received = None  # the original requester has its answer
-        turn.calls = [_anew(session, c, tools) if c.id in anew else c for c in turn.calls]
-        turn.kept_standing, turn.repeats = None, None
+        turn.calls = [_reopen_call(session, c, tools) if c.id in anew else c for c in turn.calls]
+        turn.cached_groups, turn.repeats = None, None
     session.resumed_turn, session.resumed_ms = len(session.turns), logged.at_ms
     session.forgiven = frozenset(call.id for call in session.current_calls if call.status == "done")
 
 
-def _anew(session: Session, call: Call, tools: Mapping[str, Tool]) -> Call:
+def _reopen_call(session: Session, call: Call, tools: Mapping[str, Tool]) -> Call:
     """A fresh copy of the call that only a user can decide. Its tool is one of this session,
     possibly not the one that was sent with the turn."""
     tool, status = tools.get(call.name), call.status
@@ -299,9 +299,9 @@ def _anew(session: Session, call: Call, tools: Mapping[str, Tool]) -> Call:
     return fresh
 
 
-def _interrupted(session: Session, call: Call, at_ms: int) -> None:
+def _interrupt_call(session: Session, call: Call, at_ms: int) -> None:
     """Keeps what ran last as the card's arguments, even if a user had edited them."""
-    _over(call, at_ms)
+    _end_call(call, at_ms)
     decided = call.decided
     if decided is not None and decided.arguments is not None:
         # Older logs have no problems for an edit that was run anyway: keep the earlier ones.
@@ -316,17 +316,17 @@ def _interrupted(session: Session, call: Call, at_ms: int) -> None:
     call.digest = digest(session, call, call.code)
 
 
-def _over(call: Call, at_ms: int) -> None:
+def _end_call(call: Call, at_ms: int) -> None:
     call.ended_ms = at_ms
     if call.progress is not None and call.progress.waits:
         call.started_ms = at_ms  # it never got a slot, so it never ran
 
 
-def _resumed(session: Session, at_ms: int) -> None:
+def _resume_run(session: Session, at_ms: int) -> None:
     """Restarts the run: its usage and failures so far no longer count. If the reached limit was
     raised, the run keeps counting instead, up to the new limit."""
-    counts_on, turn = raised(session), session.turn
-    if turn is not None and beyond_calls(session, turn):  # also if Stop came after the pause
+    counts_on, turn = is_limit_raised(session), session.turn
+    if turn is not None and call_limit_pause(session, turn):  # also if Stop came after the pause
         turn.calls_before = session.calls_allowed
     session.paused, session.paused_because, session.stopped = "", "", False
     if not counts_on:
@@ -336,7 +336,7 @@ def _resumed(session: Session, at_ms: int) -> None:
         session.forgiven = frozenset(done)
 
 
-def _not_retried(session: Session) -> None:
+def _cancel_retry(session: Session) -> None:
     """Cancels a scheduled retry, which can be made later."""
     if session.retrying is not None:
         session.retries = session.retrying.attempt - 1
@@ -416,20 +416,20 @@ def _part_ended(session: Session, event: PartEnded, at_ms: int) -> None:
         call.status, call.tool = "proposed", turn.settings.tool(part.name)
 
 
-def _call_in(session: Session, call_id: str, *statuses: CallStatus) -> Call:
+def _call_with_status(session: Session, call_id: str, *statuses: CallStatus) -> Call:
     call = session.by_call.get(call_id)
     if call is None:
         raise IllegalEvent(f"There is no call {call_id!r}.")
-    _require(session.current(call), f"Call {call_id} can no longer be changed.")
+    _require(session.is_current(call), f"Call {call_id} can no longer be changed.")
     if call.status not in statuses:
         raise IllegalEvent(f"Call {call_id} is {call.status}, not {' or '.join(statuses)}.")
     return call
 
 
-def _returned(session: Session, event: CallReturned) -> None:
+def _revoke_decision(session: Session, event: CallReturned) -> None:
     """Only a call that has not begun can be returned. One that was interrupted before is shown as
     interrupted; it gets a new digest, so that no click on the old card decides it."""
-    call = _call_in(session, event.call_id, "decided")
+    call = _call_with_status(session, event.call_id, "decided")
     _require(
         call.decided is not None and call.decided.decision == "run", "This call is not to be run."
     )
@@ -440,13 +440,15 @@ def _returned(session: Session, event: CallReturned) -> None:
     call.digest = digest(session, call, call.code)
 
 
-def _progressed(session: Session, event: CallProgressed, seq: int, at_ms: int) -> None:
+def _apply_progress(session: Session, event: CallProgressed, seq: int, at_ms: int) -> None:
     """Background calls report progress, too."""
     call = session.by_call.get(event.call_id)
     task = session.tasks.get(call.task_id) if call is not None else None
     if call is None or task is None or task.ended_ms is not None:
         came = session.tapped is not None and event.real is not None
-        call = _call_in(session, event.call_id, "running", *(("interrupted",) if came else ()))
+        call = _call_with_status(
+            session, event.call_id, "running", *(("interrupted",) if came else ())
+        )
         if came:  # even if none was expected any more
             call.status, call.result_key = "running", event.key
     if call.progress is not None and call.progress.waits and not event.waits:
@@ -469,18 +471,18 @@ def _call_changed(
 ) -> None:
     match event:
         case CallChecked():
-            call = _call_in(session, event.call_id, "proposed", "waiting", "interrupted")
+            call = _call_with_status(session, event.call_id, "proposed", "waiting", "interrupted")
             call.problems, call.parallel_safe = event.problems, event.parallel_safe
             call.digest, call.code, call.asks = event.digest, event.code, event.asks
             if call.status == "proposed":
                 call.status, call.checked_ms = "waiting", at_ms
         case CallDecided():
-            call = _call_in(session, event.call_id, "waiting", "interrupted")
+            call = _call_with_status(session, event.call_id, "waiting", "interrupted")
             call.decided, call.status, call.decided_ms = event, "decided", at_ms
             if event.decision == "deny" and event.by == "person":
                 session.denied.append(call)
         case CallStarted():
-            call = _call_in(session, event.call_id, "decided")
+            call = _call_with_status(session, event.call_id, "decided")
             _require(
                 call.decided is not None and call.decided.decision == "run",
                 "This call is not to be run.",
@@ -489,11 +491,13 @@ def _call_changed(
             call.status, call.started_ms, call.ended_ms = "running", at_ms, None
             call.output, call.printed, call.extended_s, call.real = "", 0, 0.0, None
         case CallEnded():
-            call = _call_in(session, event.call_id, "decided", "running", "waiting", "interrupted")
+            call = _call_with_status(
+                session, event.call_id, "decided", "running", "waiting", "interrupted"
+            )
             if call.result_held:  # it ended when its result arrived
                 call.released_ms = at_ms
             elif call.status == "running" or call.started_ms is None:
-                _over(call, at_ms)  # an interrupted call has ended before
+                _end_call(call, at_ms)  # an interrupted call has ended before
             call.result, call.status = event.result, "done"
             call.real = event.real
 
@@ -505,7 +509,7 @@ def digest(session: Session, call: Call, code: str) -> str:
     """
     before = (session.id, call.id, call.attempt, call.part.name)
     after = (call.judged, code, *((call.returned,) if call.returned else ()))
-    tool = _tool_json(Same(call.tool))
+    tool = _tool_json(IdentityKey(call.tool))
     text = ",".join([*map(json.dumps, before), tool, *map(json.dumps, after)])
     return hashlib.sha256(f"[{text}]".encode("ascii")).hexdigest()
 
@@ -517,7 +521,7 @@ def result_digest(session: Session, call: Call) -> str:
 
 
 @lru_cache(maxsize=TOOLS_IN_USE)
-def _tool_json(tool: Same[Tool | None]) -> str:
+def _tool_json(tool: IdentityKey[Tool | None]) -> str:
     return json.dumps(to_data(tool.value), sort_keys=True, separators=(",", ":"))
 
 
@@ -527,14 +531,14 @@ def _tool_json(tool: Same[Tool | None]) -> str:
 
 
 @dataclass(frozen=True)
-class Cut:
+class ForkPrefix:
     """The first `seq` events, folded as `session`, and the calls that are reopened after them."""
 
     seq: int
     session: Session
     reopened: tuple[str, ...] = ()
 
-    def forked(self, *, foreign: bool = False) -> SessionForked:
+    def fork_event(self, *, foreign: bool = False) -> SessionForked:
         """The event that ends the copied part."""
         return SessionForked(self.session.id, self.seq, self.reopened, foreign)
 
@@ -561,7 +565,9 @@ def at_call(session: Session, call_id: str) -> int:
     return next((item.seq - 1 for item in session.items if item.seq > turn.seq), session.seq)
 
 
-def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] = ()) -> Cut:
+def fork_prefix(
+    log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] = ()
+) -> ForkPrefix:
     """The prefix of `log` up to event `seq`, or to before an answer that was open there. Reopens
     the `chosen` calls and those that were not done; the latter, if the run was stopped and none is
     chosen, only after Continue.
@@ -585,16 +591,16 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
         for call in session.current_calls
         if call.id in chosen or (call.status != "done" and goes_on)
     ]
-    return Cut(session.seq, session, tuple(reopened))
+    return ForkPrefix(session.seq, session, tuple(reopened))
 
 
-def theirs(session: Session, seq: int, *, own: bool) -> bool:
+def is_foreign_event(session: Session, seq: int, *, own: bool) -> bool:
     """Whether event `seq` is from somebody else: an imported session, or the part that a fork
     copied from one."""
     return not own or any(fork.foreign and seq < at for at, fork in session.forks)
 
 
-def begun(log: Sequence[Logged], cut: Cut, events: Sequence[Event]) -> Session:
+def preview_fork(log: Sequence[Logged], cut: ForkPrefix, events: Sequence[Event]) -> Session:
     """The fork as it will begin: the part `cut` of `log`, followed by `events`. It has the parent's
     id. IllegalEvent if they cannot follow."""
     session = fold(cut.session.id, (logged for logged in log if logged.seq <= cut.seq))
@@ -604,7 +610,7 @@ def begun(log: Sequence[Logged], cut: Cut, events: Sequence[Event]) -> Session:
 
 
 @dataclass(frozen=True)
-class Spot:
+class ForkPoint:
     """The item at which a fork branches off: at its calls, or before it; "end" is after the last
     one."""
 
@@ -623,11 +629,11 @@ class Spot:
                 return f"before {self.kind} {self.number}"
 
 
-def spot(parent: Session, seq: int, reopened: Sequence[str] = ()) -> Spot:
+def fork_point(parent: Session, seq: int, reopened: Sequence[str] = ()) -> ForkPoint:
     """Where a fork that copied its first `seq` events branches off `parent`."""
     if reopened and (call := parent.by_call.get(reopened[0])) is not None:
-        return Spot("call", call.turn, call.id)
+        return ForkPoint("call", call.turn, call.id)
     item = next((item for item in parent.items if item.seq > seq), None)
     if item is None:
-        return Spot("end", parent.turns[-1].number if parent.turns else 0)
-    return Spot("prompt" if isinstance(item, Prompt) else "turn", item.number)
+        return ForkPoint("end", parent.turns[-1].number if parent.turns else 0)
+    return ForkPoint("prompt" if isinstance(item, Prompt) else "turn", item.number)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from playground.core.arguments import canonical, equal, same_arguments, values_of
+from playground.core.arguments import canonical_text, is_json_equal, same_arguments, values_of
 from playground.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
 from playground.core.doubts import find_doubt
 from playground.core.events import CallDecided
@@ -29,16 +29,18 @@ class Denials:
 
     def add(self, name: str, arguments: Iterable[str]) -> None:
         """Adds denied calls of the tool `name` with these arguments, as the model wrote them."""
-        self._denied.setdefault(name, set()).update(hash(canonical(text)) for text in arguments)
+        self._denied.setdefault(name, set()).update(
+            hash(canonical_text(text)) for text in arguments
+        )
 
-    def of(self, name: str) -> bool:
+    def has_tool(self, name: str) -> bool:
         """Whether any call of the tool was denied."""
         return bool(self._denied.get(name))
 
     def has(self, call: Call) -> bool:
         """Whether the same call was denied."""
         denied = self._denied.get(call.name, set())
-        return bool(denied) and hash(canonical(call.written)) in denied
+        return bool(denied) and hash(canonical_text(call.written)) in denied
 
 
 MOST_EXACT = 4_000
@@ -79,15 +81,16 @@ def proposal(
     of `rules`, or, if `always`, the last ones. `denied` are the calls that a user denied in other
     sessions.
     """
-    if refused := _undecidable(session, call) or _unnameable(call, exact):
+    if refused := _undecidable_reason(session, call) or _unnameable_reason(call, exact):
         return Proposal(why_not=refused)
     turn = session.turns[call.turn - 1]
-    if action == "run" and (refused := _not_to_run(session, turn, call, exact, denied)):
+    if action == "run" and (refused := _run_refusal(session, turn, call, exact, denied)):
         return Proposal(why_not=refused)
     when = {"": {"equals": json.loads(call.arguments)}} if exact else {}
     rule = Rule(call.name, action, id=_MARK, when=when, here=session.id, proposed=action == "run")
     there = next(
-        (listed for listed in scope_rules if matches(listed, call) and _alike(listed, rule)), None
+        (listed for listed in scope_rules if matches(listed, call) and _is_alike(listed, rule)),
+        None,
     )
     if there is not None:
         sentence = f"The rule “{there.sentence}” already exists"
@@ -103,21 +106,21 @@ def proposal(
         hindrance = obstacle(session, turn, call, rule, denied.has)
     if hindrance:
         return Proposal(why_not=hindrance)
-    return Proposal(replace(rule, id=""), place, tuple(_decided(session, whole, denied)))
+    return Proposal(replace(rule, id=""), place, tuple(_decided_calls(session, whole, denied)))
 
 
-def _undecidable(session: Session, call: Call) -> str:
+def _undecidable_reason(session: Session, call: Call) -> str:
     """Why no rule is written for this call now, or ""."""
     if call.status == "interrupted":
         return "The call was interrupted, and its effect is unknown. Decide it by hand."
-    if call.status != "waiting" or not session.current(call):
+    if call.status != "waiting" or not session.is_current(call):
         return "This call no longer waits for a decision; add the rule on the page Rules."
     if session.stopped:
         return "The run was stopped; press Continue, and then decide its calls."
     return ""
 
 
-def _unnameable(call: Call, exact: bool) -> str:
+def _unnameable_reason(call: Call, exact: bool) -> str:
     """Why no rule can express this call, or ""."""
     if call.name == "*" or not call.name.strip():
         return f"A rule needs an existing tool, and there is no tool {call.name!r}. Deny the call."
@@ -126,7 +129,7 @@ def _unnameable(call: Call, exact: bool) -> str:
     if len(call.arguments) > MOST_EXACT:
         most = f"{MOST_EXACT:,} characters"
         return f"These arguments are longer than a rule may name ({most}); test a part of them."
-    if not _sayable(call.arguments):
+    if not _is_expressible(call.arguments):
         return (
             "No rule can name these arguments exactly: they are not JSON, or hold a number with "
             "more digits than are kept. Test a part of them by a rule on the page Rules."
@@ -134,27 +137,27 @@ def _unnameable(call: Call, exact: bool) -> str:
     return ""
 
 
-def _sayable(arguments: str) -> bool:
+def _is_expressible(arguments: str) -> bool:
     """Whether a rule can store the values of `arguments` exactly, to the last digit."""
     try:
-        return equal(load_json(arguments), values_of(arguments))
+        return is_json_equal(load_json(arguments), values_of(arguments))
     except ValueError:
         return False
 
 
-def _not_to_run(session: Session, turn: Turn, call: Call, exact: bool, denied: Denials) -> str:
+def _run_refusal(session: Session, turn: Turn, call: Call, exact: bool, denied: Denials) -> str:
     """Why no rule that runs this is proposed, or ""."""
-    if refused := _unsound(turn, call):
+    if refused := _unsound_reason(turn, call):
         return refused
     if turn.received is not None and turn.received.stop_at == "calls":
         return (
             "The tap stops at every call, so rules have no effect. On the page Agents, let it "
             "stop only at calls that no rule runs."
         )
-    before = [text for name, text in _denied_here(session) if name == call.name]
+    before = [text for name, text in _session_denials(session) if name == call.name]
     if denied.has(call) or any(same_arguments(text, call.arguments) for text in before):
         return "You denied this call before. To let it run now, write a rule by hand."
-    if (before or denied.of(call.name)) and not exact:
+    if (before or denied.has_tool(call.name)) and not exact:
         return (
             f"You denied a call of {call.name} before; you can still add a rule for these "
             "arguments."
@@ -162,7 +165,7 @@ def _not_to_run(session: Session, turn: Turn, call: Call, exact: bool, denied: D
     return ""
 
 
-def _denied_here(session: Session) -> list[tuple[str, str]]:
+def _session_denials(session: Session) -> list[tuple[str, str]]:
     return [
         (call.name, call.arguments)
         for call in session.calls()
@@ -172,7 +175,7 @@ def _denied_here(session: Session) -> list[tuple[str, str]]:
     ]
 
 
-def _unsound(turn: Turn, call: Call) -> str:
+def _unsound_reason(turn: Turn, call: Call) -> str:
     """Why no rule may run such a call (laws.md), or ""."""
     if call.tool is None:
         return f"There is no tool {call.name}, so nothing can run. Answer or deny the call."
@@ -195,7 +198,7 @@ def _unsound(turn: Turn, call: Call) -> str:
     return ""
 
 
-def _alike(other: Rule, rule: Rule) -> bool:
+def _is_alike(other: Rule, rule: Rule) -> bool:
     wanted = (rule.tool, rule.action, rule.when, "", False, "")
     return (
         other.tool,
@@ -247,7 +250,7 @@ def _hindrance(call: Call, rule: Rule, before: Sequence[Rule], after: Sequence[R
     return ""
 
 
-def _decided(session: Session, rules: Sequence[Rule], denied: Denials) -> Iterable[str]:
+def _decided_calls(session: Session, rules: Sequence[Rule], denied: Denials) -> Iterable[str]:
     for command in next_commands(session, rules, denied.has):
         match command:
             case Record(CallDecided(call_id=call_id, rule_id=rule_id)) if rule_id == _MARK:

@@ -17,11 +17,11 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import unquote
 
-from playground.core.arguments import ABSENT, all_hold, steps_of, value_at, values_of
+from playground.core.arguments import ABSENT, passes_tests, steps_of, value_at, values_of
 from playground.core.faults import FAULTS
 from playground.core.serialization import to_data
 from playground.core.session import Call
-from playground.core.tools import TOOLS_IN_USE, Same, Tool
+from playground.core.tools import TOOLS_IN_USE, IdentityKey, Tool
 
 Action = Literal["run", "answer", "deny", "ask", "stop"]
 ACTIONS: tuple[Action, ...] = ("run", "answer", "deny", "ask", "stop")
@@ -122,23 +122,23 @@ def _meets(rule: Rule, call: Call) -> bool:
 def _fits(rule: Rule, values: Any) -> bool:
     if not rule.when:
         return True
-    if not all_hold(rule.when, values):
+    if not passes_tests(rule.when, values):
         return False
-    return rule.action not in LETS_THROUGH or not _climbs(rule.when, values)
+    return rule.action not in LETS_THROUGH or not _allows_parent_step(rule.when, values)
 
 
-def _climbs(when: Mapping[str, Any], values: Any) -> bool:
+def _allows_parent_step(when: Mapping[str, Any], values: Any) -> bool:
     """Whether a text permitted by its prefix or a pattern contains a step `..`: "notes/../../key"
     begins with "notes/" but is elsewhere."""
     for pointer, test in when.items():
         value = value_at(values, pointer)
         loose = isinstance(test, Mapping) and test.keys() <= {"prefix", "glob"}
-        if loose and isinstance(value, str) and _steps_up(value):
+        if loose and isinstance(value, str) and _has_parent_step(value):
             return True
     return False
 
 
-def _steps_up(text: str) -> bool:
+def _has_parent_step(text: str) -> bool:
     """Whether some reader of `text` as a path or a URL may find a step `..` in it: after repeated
     URL-decoding, normalization (NFKC), and without control characters."""
     for _ in range(_MOST_DECODED):
@@ -153,7 +153,7 @@ def _steps_up(text: str) -> bool:
     return any(step.strip() == ".." for step in _STEP.split(_CONTROL.sub("", text)))
 
 
-def host_left_open(rule: Rule) -> str:
+def open_host_warning(rule: Rule) -> str:
     """A warning on a URL prefix that does not end the host name, or ""."""
     for test in rule.when.values():
         start = test.get("prefix") if isinstance(test, Mapping) else None
@@ -167,15 +167,15 @@ def _comes_from(tool: Tool, source: str) -> bool:
     return tool.answered_by == kind and (not server or tool.config.get("server") == server)
 
 
-def content(tool: Tool, code: str) -> str:
+def content_hash(tool: Tool, code: str) -> str:
     """The hash that a rule is bound to, 64 hex digits: the tool as the model sees it, its executor,
     and `code`, which identifies executed files (`CallChecked.code`)."""
-    text = f"[{_content_json(Same(tool))}, {json.dumps(code)}]"
+    text = f"[{_content_json(IdentityKey(tool))}, {json.dumps(code)}]"
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 @lru_cache(maxsize=TOOLS_IN_USE)
-def _content_json(same: Same[Tool]) -> str:
+def _content_json(same: IdentityKey[Tool]) -> str:
     """The items of a JSON array, without the brackets."""
     tool = same.value
     shown = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
@@ -190,14 +190,14 @@ def base_of(rule: Rule) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
 
-def unbound(rule: Rule, call: Call) -> str:
+def unbound_reason(rule: Rule, call: Call) -> str:
     """Why the binding of `rule` does not apply to `call`, as a sentence; "" if it does."""
     if rule.bound is None or rule.action not in LETS_THROUGH or call.tool is None:
         return ""
     before = rule.bound.get(call.name)
     if before is None:
         return f"The rule “{rule.sentence}” was added before this tool, so the call needs approval."
-    if before != content(call.tool, call.code):
+    if before != content_hash(call.tool, call.code):
         return (
             f"{call.name} has changed since the rule “{rule.sentence}” was added, so the call "
             "needs approval."
@@ -213,7 +213,7 @@ def rule_text(rule: Rule) -> str:
 
 def target(rule: Rule) -> str:
     """The conditions of the rule in words: `get_weather where /city is "Paris"`."""
-    who = "every tool" if rule.tool == "*" else _plain(rule.tool)
+    who = "every tool" if rule.tool == "*" else _quote_name(rule.tool)
     if rule.read_only:
         who = "read-only tools" if rule.tool == "*" else f"{who} where it is read-only"
     if rule.source:
@@ -227,7 +227,7 @@ def target(rule: Rule) -> str:
 
 def test_text(pointer: str, test: Any) -> str:
     """One test of `Rule.when` in words: `/city is "Paris"`."""
-    place = _plain(pointer) if pointer else "the whole"
+    place = _quote_name(pointer) if pointer else "the whole"
     match test:
         case {"equals": dict() as wanted, **rest} if not pointer and not rest:
             return f"the arguments are {_value(wanted)}"
@@ -242,7 +242,7 @@ def test_text(pointer: str, test: Any) -> str:
     return f"{place} is {_value(test)}"
 
 
-def _plain(name: str) -> str:
+def _quote_name(name: str) -> str:
     """Quotes a name that could be read as our own words."""
     return name if re.fullmatch(r"[!-~]+", name) else _value(name)
 

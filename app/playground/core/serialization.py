@@ -133,35 +133,39 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
 # Checks values against the types of their fields --------------------------------------------------
 
 
-def misfit(hint: Any, value: Any, place: str = "") -> str:
+def type_mismatch(hint: Any, value: Any, place: str = "") -> str:
     """The first violation of `hint` in `value`, as half a sentence, or ""."""
     if isinstance(hint, type) and is_dataclass(hint):
         if not isinstance(value, hint):
-            return _wrong(place, hint.__name__)
+            return _violation(place, hint.__name__)
         hints = _hints(hint)
-        each = (misfit(hints[name], getattr(value, name), name) for name in hints)
+        each = (type_mismatch(hints[name], getattr(value, name), name) for name in hints)
         return next((misfit_path for misfit_path in each if misfit_path), "")
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
-        return "" if _plain(value, MAX_DEPTH) else _wrong(place, "JSON that is not nested too deep")
+        return (
+            ""
+            if _is_plain(value, MAX_DEPTH)
+            else _violation(place, "JSON that is not nested too deep")
+        )
     if origin is Literal:
         return (
             ""
             if any(value == argument for argument in args)
-            else _wrong(place, "one of its allowed values")
+            else _violation(place, "one of its allowed values")
         )
     if origin in (Union, types.UnionType):
-        fits = any(not misfit(argument, value, place) for argument in args)
-        return "" if fits else misfit(args[0], value, place)
+        fits = any(not type_mismatch(argument, value, place) for argument in args)
+        return "" if fits else type_mismatch(args[0], value, place)
     if origin is tuple:
         if not isinstance(value, tuple):
-            return _wrong(place, "a list")
-        each = (misfit(args[0], item, place) for item in value)
+            return _violation(place, "a list")
+        each = (type_mismatch(args[0], item, place) for item in value)
         return next((misfit_path for misfit_path in each if misfit_path), "")
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-            return _wrong(place, "an object")
-        each = (misfit(args[1], item, place) for item in value.values())
+            return _violation(place, "an object")
+        each = (type_mismatch(args[1], item, place) for item in value.values())
         return next((misfit_path for misfit_path in each if misfit_path), "")
     return _scalar(hint, value, place)
 
@@ -191,24 +195,24 @@ def with_texts(
     if origin is Literal or value is None:
         return value
     if origin in (Union, types.UnionType):
-        fits = next((argument for argument in args if not misfit(argument, value)), Any)
+        fits = next((argument for argument in args if not type_mismatch(argument, value)), Any)
         return with_texts(fits, value, change, name, left=left)
     if origin is tuple:
         items = tuple(with_texts(args[0], item, change, name, left=left) for item in value)
         return value if all(a is b for a, b in zip(items, value, strict=True)) else items
-    return _changed(value, change, name)
+    return _change_texts(value, change, name)
 
 
-def _changed(value: Any, change: Callable[[str, str], str], name: str) -> Any:
+def _change_texts(value: Any, change: Callable[[str, str], str], name: str) -> Any:
     match value:
         case str():
             return change(name, value)
         case Mapping():
-            items = {change(name, k): _changed(v, change, str(k)) for k, v in value.items()}
+            items = {change(name, k): _change_texts(v, change, str(k)) for k, v in value.items()}
             unchanged = list(items) == list(value) and all(items[k] is value[k] for k in value)
             return value if unchanged else items
         case list() | tuple():
-            several = [_changed(item, change, name) for item in value]
+            several = [_change_texts(item, change, name) for item in value]
             same = all(a is b for a, b in zip(several, value, strict=True))
             return value if same else several
     return value
@@ -225,22 +229,22 @@ def _scalar(hint: Any, value: Any, place: str) -> str:
         case _:
             fits = value is None if hint in (None, type(None)) else isinstance(value, hint)
     words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
-    return "" if fits else _wrong(place, words.get(hint, "null"))
+    return "" if fits else _violation(place, words.get(hint, "null"))
 
 
-def _plain(value: Any, depth: int) -> bool:
+def _is_plain(value: Any, depth: int) -> bool:
     match value:
         case None | bool() | int() | float() | str():
             return True
         case dict():
             inner = value.values()
-            return depth > 0 and all(_plain(item, depth - 1) for item in inner)
+            return depth > 0 and all(_is_plain(item, depth - 1) for item in inner)
         case list() | tuple():
-            return depth > 0 and all(_plain(item, depth - 1) for item in value)
+            return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
     return False
 
 
-def _wrong(place: str, what: str) -> str:
+def _violation(place: str, what: str) -> str:
     return f"{place or 'it'} must be {what}"
 
 

@@ -46,7 +46,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Replaced:
+class KeyReplacement:
     """A possible key in a server, and the `${variable}` that replaces it: at `part` of the server
     ("env", "args" ...), and there at `key`. `why` is the reason; `place` and `hint` are for users;
     the value itself is shown nowhere."""
@@ -77,7 +77,7 @@ class Replaced:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class Acceptance:
     """What a user has accepted: the `fingerprint` of the server ("" for none), and of each of its
     tools by name. Anything different must be accepted again."""
 

@@ -42,7 +42,7 @@ from playground.core.tools import Content, Tool, ToolResult
 CallStatus = Literal[
     "streaming", "proposed", "waiting", "decided", "running", "interrupted", "done"
 ]
-Group = Literal[
+CallGroup = Literal[
     "proposed",
     "waiting",
     "interrupted",
@@ -224,7 +224,7 @@ class Call:
         return ran and result is not None and result.is_error and result.kind != "interrupted"
 
 
-class Standing:
+class CallGroups:
     """The calls of an ended turn, grouped by state; each group in the order of the calls.
 
     Updated lazily for calls that changed: a round of `next_commands` costs what changed since the
@@ -238,52 +238,52 @@ class Standing:
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self._calls = {call.part.index: call for call in calls}
-        self._moved = list(calls)
-        self._groups: dict[int, tuple[Group, ...]] = {}
-        self._places: dict[Group, list[int]] = {group: [] for group in get_args(Group)}
+        self._changed = list(calls)
+        self._groups: dict[int, tuple[CallGroup, ...]] = {}
+        self._places: dict[CallGroup, list[int]] = {group: [] for group in get_args(CallGroup)}
         self._rules: object = None
 
-    def moved(self, call: Call) -> None:
+    def mark_changed(self, call: Call) -> None:
         """Marks `call` as changed."""
-        self._moved.append(call)
+        self._changed.append(call)
 
-    def of(self, group: Group, end: int = sys.maxsize) -> list[Call]:
+    def calls_in(self, group: CallGroup, end: int = sys.maxsize) -> list[Call]:
         """The calls of `group` before part `end`."""
-        places = self._of(group)
+        places = self._places_in(group)
         return [self._calls[place] for place in places[: bisect_left(places, end)]]
 
-    def count(self, group: Group) -> int:
-        return len(self._of(group))
+    def count(self, group: CallGroup) -> int:
+        return len(self._places_in(group))
 
-    def first(self, group: Group) -> int:
+    def first(self, group: CallGroup) -> int:
         """The part of the first call of `group`; sys.maxsize if there is none."""
-        return next(iter(self._of(group)), sys.maxsize)
+        return next(iter(self._places_in(group)), sys.maxsize)
 
-    def able(self, end: int) -> Iterator[Call]:
+    def runnable_calls(self, end: int) -> Iterator[Call]:
         """The calls before part `end` that are to run and that no other call blocks (`held`)."""
         alone, first = self.first("unsafe"), self.first("undone")
-        for place in self._of("to_run"):
+        for place in self._places_in("to_run"):
             if place >= end or place > alone:
                 return
             if place < alone or place == first:
                 yield self._calls[place]
 
-    def unasked(self, rules: object, end: int) -> list[Call]:
+    def unevaluated_calls(self, rules: object, end: int) -> list[Call]:
         """The calls before part `end` for which the current `rules` were not evaluated."""
         if self._rules != rules:
             self._rules = rules
-            self._of("undone")
+            self._places_in("undone")
             self._places["unasked"] = sorted(self._places["waiting"] + self._places["proposed"])
-        return self.of("unasked", end)
+        return self.calls_in("unasked", end)
 
-    def asked(self, call: Call) -> None:
+    def mark_evaluated(self, call: Call) -> None:
         """The rules leave it to the user until it changes."""
         _take(self._places["unasked"], call.part.index)
 
-    def _of(self, group: Group) -> list[int]:
-        for call in self._moved:
+    def _places_in(self, group: CallGroup) -> list[int]:
+        for call in self._changed:
             self._put(call)
-        self._moved.clear()
+        self._changed.clear()
         return self._places[group]
 
     def _put(self, call: Call) -> None:
@@ -295,7 +295,7 @@ class Standing:
             insort(self._places[group], place)
 
 
-_NOBODY = Standing(())
+_NOBODY = CallGroups(())
 
 
 def _take(places: list[int], place: int) -> None:
@@ -304,7 +304,7 @@ def _take(places: list[int], place: int) -> None:
         del places[at]
 
 
-def _groups(call: Call) -> Iterator[Group]:
+def _groups(call: Call) -> Iterator[CallGroup]:
     match call.status:
         case "done":
             if call.failed:
@@ -382,7 +382,7 @@ class Turn:
     `retries` counts the failed automatic attempts before it; `calls_before` is how many of its
     calls were done when a user last continued beyond their limit; `doubled`, `keys`, `call_keys`,
     `alike` and `repeats` cache results on its calls (decide.doubled_ids, limits._keys, _turn_keys,
-    _alike and _repeats), None before. `kept_standing` caches `standing`. For an agent's request:
+    _alike and _repeats), None before. `cached_groups` caches `standing`. For an agent's request:
     how it was `received`, how its answer was `passed`, whether the agent had disconnected before
     (`client_gone`), and when it repeated the request (`joined_ms`, Unix ms).
     """
@@ -411,7 +411,7 @@ class Turn:
     repeats: tuple[object, deque[tuple[Call, int]]] | None = field(
         default=None, init=False, compare=False, repr=False
     )
-    kept_standing: Standing | None = field(default=None, init=False, compare=False, repr=False)
+    cached_groups: CallGroups | None = field(default=None, init=False, compare=False, repr=False)
     received: RequestReceived | None = None
     passed: AnswerPassed | None = None
     client_gone: bool = False
@@ -439,13 +439,13 @@ class Turn:
         return self.held and self.end is not None and self.passed is None
 
     @property
-    def standing(self) -> Standing:
+    def call_groups(self) -> CallGroups:
         """Cached once the turn is over: from then on the fold reports changes of calls to it."""
-        if self.kept_standing is not None:
-            return self.kept_standing
-        standing = Standing(self.calls)
+        if self.cached_groups is not None:
+            return self.cached_groups
+        standing = CallGroups(self.calls)
         if not self.open:
-            self.kept_standing = standing
+            self.cached_groups = standing
         return standing
 
     def part_after(self, count: int) -> int:
@@ -514,7 +514,7 @@ class Session:
         """The last turn that was not dropped."""
         return next((turn for turn in reversed(self.turns) if not turn.dropped), None)
 
-    def continued(self, turn: Turn) -> list[Turn]:
+    def continued_turns(self, turn: Turn) -> list[Turn]:
         """The turns that an agent gets as one answer, ending with `turn`: beginning with the
         agent's own request, each continues the one before."""
         turns = [turn]
@@ -539,7 +539,7 @@ class Session:
         item = self.last_item
         return item.calls if isinstance(item, Turn) and item.end is not None else []
 
-    def current(self, call: Call) -> bool:
+    def is_current(self, call: Call) -> bool:
         """Whether it is one of `current_calls`, without searching them: there can be thousands."""
         turns = {call.turn for call in self.current_calls[:1]}
         return call.turn in turns and self.by_call.get(call.id) is call
@@ -549,9 +549,9 @@ class Session:
         """The calls that need a user, in order."""
         if not self.waits:
             return []
-        ours: tuple[Group, ...] = ("waiting", "interrupted")
-        groups: tuple[Group, ...] = ours if self.tapped is None else ("waiting", "held")
-        calls = [call for group in groups for call in self.standing.of(group)]
+        ours: tuple[CallGroup, ...] = ("waiting", "interrupted")
+        groups: tuple[CallGroup, ...] = ours if self.tapped is None else ("waiting", "held")
+        calls = [call for group in groups for call in self.call_groups.calls_in(group)]
         return sorted(calls, key=lambda call: call.part.index)
 
     @property
@@ -560,15 +560,15 @@ class Session:
         results do."""
         if self.stopped or self.cut_off:
             return 0
-        after: Group = "interrupted" if self.tapped is None else "held"
-        return self.standing.count("waiting") + self.standing.count(after)
+        after: CallGroup = "interrupted" if self.tapped is None else "held"
+        return self.call_groups.count("waiting") + self.call_groups.count(after)
 
     @property
-    def standing(self) -> Standing:
+    def call_groups(self) -> CallGroups:
         """The standing of `current_calls`."""
         item = self.last_item
         if isinstance(item, Turn) and item.end is not None:
-            return item.standing
+            return item.call_groups
         return _NOBODY
 
     @property
@@ -586,11 +586,11 @@ class Session:
         answered = not (isinstance(item, Turn) and item.open)
         if self.tapped is not None and self.stopped and answered:
             return "interrupted"  # whatever its agent still runs
-        if self.tapped is not None and self.standing.count("held"):
+        if self.tapped is not None and self.call_groups.count("held"):
             return "waiting"  # its agent waits, whatever else it runs
-        if self.standing.count("running"):
+        if self.call_groups.count("running"):
             return "running"
-        if self.tapped is not None and self.standing.count("interrupted"):
+        if self.tapped is not None and self.call_groups.count("interrupted"):
             return "interrupted"
         if not answered or self.retrying is not None:
             return "running"
@@ -643,13 +643,13 @@ class Session:
     @property
     def _goes_on(self) -> bool:
         """Whether some call proceeds without a user: it will be checked, is running, or can run."""
-        standing, turn = self.standing, self.turn
+        standing, turn = self.call_groups, self.turn
         if any((standing.count("proposed"), standing.count("running"), standing.count("settled"))):
             return True
         if self.tapped is not None:  # the agent gets the answer when all calls are decided
             return False
         end = turn.part_after(self.calls_allowed) if turn is not None else 0
-        return next(standing.able(end), None) is not None
+        return next(standing.runnable_calls(end), None) is not None
 
     @property
     def run(self) -> list[Turn]:
@@ -671,7 +671,7 @@ class Session:
         return max(self.resumed_ms, next(prompts, 0 if at else self.started_ms))
 
 
-def held(calls: Sequence[Call], call: Call) -> Call | None:
+def blocking_call(calls: Sequence[Call], call: Call) -> Call | None:
     """The first of `calls` that `call` must wait for, or None: calls keep the model's order.
 
     Only parallel-safe calls run together. An earlier call that still waits for a user counts: a
@@ -689,7 +689,7 @@ def snapshot(session: Session) -> Session:
     """A copy of the session for reading while the fold continues on the original: copies what the
     fold mutates, and shares what it only replaces."""
     now = copy(session)
-    turns = {turn.number: _turn_now(turn) for turn in session.turns}
+    turns = {turn.number: _copy_turn(turn) for turn in session.turns}
     now.turns = list(turns.values())
     now.items = [item if isinstance(item, Prompt) else turns[item.number] for item in session.items]
     now.by_call = {**session.by_call, **{call.id: call for call in now.calls()}}
@@ -701,18 +701,18 @@ def snapshot(session: Session) -> Session:
     return now
 
 
-def _turn_now(turn: Turn) -> Turn:
+def _copy_turn(turn: Turn) -> Turn:
     now = copy(turn)
-    now.parts = [_part_now(part) for part in turn.parts]
+    now.parts = [_copy_part(part) for part in turn.parts]
     now.calls = [copy(call) for call in turn.calls]
     for call in now.calls:
         call.part = now.parts[call.part.index]
     now.warnings = list(turn.warnings)
-    now.kept_standing, now.repeats = None, None
+    now.cached_groups, now.repeats = None, None
     return now
 
 
-def _part_now(part: Part) -> Part:
+def _copy_part(part: Part) -> Part:
     now = copy(part)
     now.pieces, now.meta = list(part.pieces), dict(part.meta)
     return now

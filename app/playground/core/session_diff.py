@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import ClassVar, Literal, TypeVar
 
-from playground.core.arguments import canonical
-from playground.core.limits import turn_busy_ms, turn_cost, turn_usage
+from playground.core.arguments import canonical_text
+from playground.core.run_limits import turn_busy_ms, turn_cost, turn_usage
 from playground.core.session import Call, Prompt, Session, SessionState, Turn
 from playground.core.settings import Settings, model_of
 from playground.core.tools import Content, ToolChoice, ToolResult
@@ -26,7 +26,7 @@ from playground.core.value_diff import JsonChange, json_changes
 # A session prepared for comparison ----------------------------------------------------------------
 
 
-Way = Literal["missing", "extra", "text", "images", "end"]
+DiffWay = Literal["missing", "extra", "text", "images", "end"]
 
 CELLS = 60_000
 """Cells that `best` evaluates for long lists, apart from their length."""
@@ -97,7 +97,7 @@ class DiffTurn:
     took: Measure
 
 
-Item = DiffPrompt | DiffTurn
+DiffItem = DiffPrompt | DiffTurn
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,14 @@ class Side:
     title: str
     state: SessionState
     model: str
-    items: tuple[Item, ...]
+    items: tuple[DiffItem, ...]
     took: Measure
     dropped: int = 0
     lineage: tuple[tuple[str, int], ...] = field(default=())
     profile: str = ""
 
 
-Keyed = tuple[DiffCall, str]
+KeyedCall = tuple[DiffCall, str]
 """A call with a key that is equal for equal name and arguments."""
 
 
@@ -131,9 +131,10 @@ def side(session: Session, title: str = "") -> Side:
         state=session.state,
         model=model_of(settings) if settings is not None else "",
         items=tuple(
-            _asked(item) if isinstance(item, Prompt) else _answered(item) for item in in_history
+            _diff_prompt(item) if isinstance(item, Prompt) else _diff_turn(item)
+            for item in in_history
         ),
-        took=total(_took(turn) for turn in session.turns),
+        took=total(_measure_turn(turn) for turn in session.turns),
         dropped=sum(turn.dropped for turn in session.turns),
         lineage=tuple(_lineage(session)),
         profile=settings.profile.name if settings is not None else "",
@@ -152,11 +153,11 @@ def _lineage(session: Session) -> Iterator[tuple[str, int]]:
         yield event.parent, event.parent_seq
 
 
-def _asked(prompt: Prompt) -> DiffPrompt:
+def _diff_prompt(prompt: Prompt) -> DiffPrompt:
     return DiffPrompt(prompt.number, prompt.seq, prompt.text, prompt.images)
 
 
-def _answered(turn: Turn) -> DiffTurn:
+def _diff_turn(turn: Turn) -> DiffTurn:
     end, failure = turn.end, turn.failure
     closed = end or failure
     return DiffTurn(
@@ -170,7 +171,7 @@ def _answered(turn: Turn) -> DiffTurn:
         raw_reason=closed.raw_reason if closed is not None else "",
         error=failure.message if failure is not None else "",
         calls=tuple(_diff_call(call) for call in turn.calls),
-        took=_took(turn),
+        took=_measure_turn(turn),
     )
 
 
@@ -190,7 +191,7 @@ def _diff_call(call: Call) -> DiffCall:
     )
 
 
-def _took(turn: Turn) -> Measure:
+def _measure_turn(turn: Turn) -> Measure:
     counted = None if turn.open else turn_usage(turn)
     cost = None if turn.open else turn_cost(turn)
     read, written = counted or (0, 0)
@@ -215,14 +216,14 @@ class DiffRow:
     at the right one if there is no left. `settings` are further differences of the request:
     `model`, `profile`, `system prompt`, `tools`, `tool choice`, `parameters`."""
 
-    left: Item | None
-    right: Item | None
-    ways: tuple[Way, ...] = ()
+    left: DiffItem | None
+    right: DiffItem | None
+    ways: tuple[DiffWay, ...] = ()
     calls: tuple[CallPair, ...] = ()
     settings: tuple[str, ...] = ()
 
     @property
-    def item(self) -> Item:
+    def item(self) -> DiffItem:
         """The left item, else the right one."""
         item = self.left or self.right
         assert item is not None
@@ -266,12 +267,12 @@ class Alignment:
 
 def align(left: Side, right: Side, most: int | None = None) -> Alignment:
     """Compares `right` with `left`; skips at most `most` common items."""
-    common = in_common(left, right)
+    common = common_count(left, right)
     common = common if most is None else min(common, most)
     before, after = _rounds(left.items[common:]), _rounds(right.items[common:])
     swapped = [row.key for row in after] < [row.key for row in before]
     rows: list[DiffRow] = []
-    for left_turn, right_turn in _joined(before, after, _round_score, swapped):
+    for left_turn, right_turn in _align_items(before, after, _round_score, swapped):
         rows += _round_rows(left_turn, right_turn, swapped)
     return Alignment(left, right, common, tuple(rows), _counts(rows))
 
@@ -279,7 +280,7 @@ def align(left: Side, right: Side, most: int | None = None) -> Alignment:
 # The part copied by a fork ----------------------------------------------------------------------
 
 
-def in_common(left: Side, right: Side) -> int:
+def common_count(left: Side, right: Side) -> int:
     """How many items at the beginning are common: copied by a fork, and equal."""
     ours, theirs = dict(reversed(left.lineage)), dict(reversed(right.lineage))
     seq = max((min(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()), default=0)
@@ -294,7 +295,7 @@ def in_common(left: Side, right: Side) -> int:
 # Pairs in order --------------------------------------------------------------------------------
 
 
-def best(n: int, m: int, score: Callable[[int, int], int]) -> list[tuple[int, int]]:
+def best_pairs(n: int, m: int, score: Callable[[int, int], int]) -> list[tuple[int, int]]:
     """Pairs (i, j), both increasing, with the maximum total score near the diagonal. A score of 0
     is not a pair; among equal totals, earlier pairs win."""
     if not n or not m:
@@ -314,10 +315,10 @@ def best(n: int, m: int, score: Callable[[int, int], int]) -> list[tuple[int, in
             step[j] = "back" if back == here[j] else "up" if up == here[j] else "both"
         above = here
         steps.append(step)
-    return _traced(steps, m)
+    return _trace_pairs(steps, m)
 
 
-def _traced(steps: Sequence[Mapping[int, str]], m: int) -> list[tuple[int, int]]:
+def _trace_pairs(steps: Sequence[Mapping[int, str]], m: int) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     i, j = len(steps) - 1, m - 1
     while i >= 0 and j >= 0:
@@ -336,7 +337,7 @@ def _traced(steps: Sequence[Mapping[int, str]], m: int) -> list[tuple[int, int]]
 @dataclass(frozen=True)
 class _Turn:
     turn: DiffTurn
-    calls: tuple[Keyed, ...]
+    calls: tuple[KeyedCall, ...]
     keys: tuple[str, ...]
     key: tuple[str, ...]
 
@@ -353,7 +354,7 @@ class _Round:
 T = TypeVar("T", _Round, _Turn)
 
 
-def _joined(
+def _align_items(
     left: Sequence[T], right: Sequence[T], score: Callable[[T, T], int], swapped: bool
 ) -> Iterator[tuple[T | None, T | None]]:
     """All items of both in order, paired if they match; between two pairs the left ones come
@@ -362,7 +363,7 @@ def _joined(
     while start < shorter and left[start].key == right[start].key:
         start += 1
     left_rest, right_rest = left[start:], right[start:]
-    pairs: list[tuple[int, int]] = _in_order(left_rest, right_rest, score, swapped)
+    pairs: list[tuple[int, int]] = _ordered_pairs(left_rest, right_rest, score, swapped)
     yield from zip(left[:start], right[:start], strict=True)
     i = j = 0
     for next_i, next_j in [*pairs, (len(left_rest), len(right_rest))]:
@@ -373,17 +374,17 @@ def _joined(
         i, j = next_i + 1, next_j + 1
 
 
-def _in_order(
+def _ordered_pairs(
     left: Sequence[T], right: Sequence[T], score: Callable[[T, T], int], swapped: bool
 ) -> list[tuple[int, int]]:
     """The best pairs, independent of which side is left."""
     if not swapped:
-        return best(len(left), len(right), lambda i, j: score(left[i], right[j]))
-    pairs = best(len(right), len(left), lambda i, j: score(left[j], right[i]))
+        return best_pairs(len(left), len(right), lambda i, j: score(left[i], right[j]))
+    pairs = best_pairs(len(right), len(left), lambda i, j: score(left[j], right[i]))
     return [(i, j) for j, i in pairs]
 
 
-def _rounds(items: Sequence[Item]) -> list[_Round]:
+def _rounds(items: Sequence[DiffItem]) -> list[_Round]:
     rounds: list[tuple[DiffPrompt | None, list[_Turn]]] = []
     for item in items:
         match item:
@@ -392,7 +393,7 @@ def _rounds(items: Sequence[Item]) -> list[_Round]:
             case DiffTurn():
                 if not rounds:
                     rounds.append((None, []))
-                rounds[-1][1].append(_keyed(item))
+                rounds[-1][1].append(_key_turn(item))
     return [
         _Round(
             prompt,
@@ -406,8 +407,8 @@ def _rounds(items: Sequence[Item]) -> list[_Round]:
     ]
 
 
-def _keyed(turn: DiffTurn) -> _Turn:
-    calls = tuple(keyed(call) for call in turn.calls)
+def _key_turn(turn: DiffTurn) -> _Turn:
+    calls = tuple(key_call(call) for call in turn.calls)
     keys = tuple(key for _, key in calls)
     return _Turn(turn, calls, keys, (turn.text, turn.ended, *keys))
 
@@ -445,14 +446,14 @@ def _round_rows(left: _Round | None, right: _Round | None, swapped: bool) -> lis
     if prompts != (None, None):
         rows.append(_prompt_row(*prompts))
     turns = (left.turns if left else ()), (right.turns if right else ())
-    pairs = list(_joined(*turns, _turn_score, swapped))
+    pairs = list(_align_items(*turns, _turn_score, swapped))
     return rows + _turn_rows(pairs)
 
 
 def _prompt_row(left: DiffPrompt | None, right: DiffPrompt | None) -> DiffRow:
     if left is None or right is None:
         return DiffRow(left, right, ("missing",) if left is not None else ("extra",))
-    ways: list[Way] = ["text"] if left.text != right.text else []
+    ways: list[DiffWay] = ["text"] if left.text != right.text else []
     return DiffRow(left, right, (*ways, *(("images",) if left.images != right.images else ())))
 
 
@@ -462,13 +463,13 @@ def _turn_rows(pairs: Sequence[tuple[_Turn | None, _Turn | None]]) -> list[DiffR
     lefts: list[tuple[int, DiffCall, str]] = []
     rights: list[tuple[int, DiffCall, str]] = []
     for place, (left_turn, right_turn) in enumerate(pairs):
-        pairs_here, left_over, right_over = matched(
+        pairs_here, left_over, right_over = match_calls(
             left_turn.calls if left_turn else (), right_turn.calls if right_turn else ()
         )
         calls_of_turns.append(pairs_here)
         lefts += [(place, *item) for item in left_over]
         rights += [(place, *item) for item in right_over]
-    for place, pair in elsewhere(lefts, rights):
+    for place, pair in pair_across_turns(lefts, rights):
         calls_of_turns[place].append(pair)
     return [
         _turn_row(left.turn if left else None, right.turn if right else None, calls)
@@ -480,7 +481,7 @@ def _turn_row(left: DiffTurn | None, right: DiffTurn | None, calls: list[CallPai
     calls.sort(key=lambda pair: (pair.left is None, int(pair.call.id.partition(".")[2])))
     if left is None or right is None:
         return DiffRow(left, right, ("missing",) if left is not None else ("extra",), tuple(calls))
-    ways: list[Way] = []
+    ways: list[DiffWay] = []
     if left.text != right.text:
         ways.append("text")
     if left.ended != right.ended:
@@ -550,13 +551,13 @@ class CallPair:
         return json_changes(self.left.arguments, self.right.arguments)
 
 
-def keyed(call: DiffCall) -> Keyed:
-    return call, f"{call.name}\n{canonical(call.arguments)}"
+def key_call(call: DiffCall) -> KeyedCall:
+    return call, f"{call.name}\n{canonical_text(call.arguments)}"
 
 
-def matched(
-    left: Sequence[Keyed], right: Sequence[Keyed]
-) -> tuple[list[CallPair], list[Keyed], list[Keyed]]:
+def match_calls(
+    left: Sequence[KeyedCall], right: Sequence[KeyedCall]
+) -> tuple[list[CallPair], list[KeyedCall], list[KeyedCall]]:
     """The pairs of two turns' calls, equal ones first, then by name, and the rest of both sides."""
     places, ours = _equal_places([key for _, key in left], [key for _, key in right])
     by_name: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
@@ -570,7 +571,7 @@ def matched(
     for mine, others in by_name.values():
         places.update(zip(mine, others, strict=False))
     order = sorted(places.items())
-    steady = _rising([j for _, j in order])
+    steady = _increasing_places([j for _, j in order])
     pairs = [
         _pair(left[i], right[j], () if at in steady else ("order",))
         for at, (i, j) in enumerate(order)
@@ -592,7 +593,7 @@ def _equal_places(left: Sequence[str], right: Sequence[str]) -> tuple[dict[int, 
     return places, list(places.values())
 
 
-def _rising(places: Sequence[int]) -> set[int]:
+def _increasing_places(places: Sequence[int]) -> set[int]:
     """The indexes of a longest increasing subsequence of `places`: these kept their order."""
     tails: list[int] = []
     ends: list[int] = []
@@ -610,7 +611,7 @@ def _rising(places: Sequence[int]) -> set[int]:
     return steady
 
 
-def elsewhere(
+def pair_across_turns(
     lefts: Sequence[tuple[int, DiffCall, str]], rights: Sequence[tuple[int, DiffCall, str]]
 ) -> Iterator[tuple[int, CallPair]]:
     """Pairs of unmatched calls across turns: the same call in another turn, or no partner."""
@@ -627,7 +628,7 @@ def elsewhere(
             yield place, CallPair(None, call, ("extra",))
 
 
-def _pair(left: Keyed, right: Keyed, ways: tuple[CallWay, ...]) -> CallPair:
+def _pair(left: KeyedCall, right: KeyedCall, ways: tuple[CallWay, ...]) -> CallPair:
     (left_call, left_key), (right_call, right_key) = left, right
     differences: list[CallWay] = [*ways]
     if left_key != right_key:
@@ -645,7 +646,11 @@ def _same_result(left: ToolResult | None, right: ToolResult | None) -> bool:
     if replace(left, content=()) != replace(right, content=()):
         return False
     texts, images = (left.text, right.text), [_images(left), _images(right)]
-    return images[0] == images[1] and all(texts) and canonical(texts[0]) == canonical(texts[1])
+    return (
+        images[0] == images[1]
+        and all(texts)
+        and canonical_text(texts[0]) == canonical_text(texts[1])
+    )
 
 
 def _images(result: ToolResult) -> list[Content]:

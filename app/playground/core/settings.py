@@ -88,7 +88,7 @@ class Limits:
     max_calls_per_answer: int = 256
 
 
-def with_waits(limits: Limits, profile: Profile) -> Limits:
+def apply_timeouts(limits: Limits, profile: Profile) -> Limits:
     """`limits` with the times of `profile`: a local server may load its model first."""
     return replace(
         limits,

@@ -206,7 +206,7 @@ def text_result(text: str, *, is_error: bool = False, kind: ResultKind = "") -> 
 #     def size(tool: Same[Tool]) -> int: ...
 
 
-class Same(Generic[T]):
+class IdentityKey(Generic[T]):
     """Equal if `value` is the same object, which is kept alive by this."""
 
     __slots__ = ("value",)
@@ -215,7 +215,7 @@ class Same(Generic[T]):
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return isinstance(other, IdentityKey) and other.value is self.value
 
     def __hash__(self) -> int:
         return id(self.value)

@@ -6,7 +6,7 @@ aligned at both ends.
 `text_changes` skips the equal parts at both ends, splits the rest into words, or lines if it is
 long, and searches for the shortest edit path (Myers 1986) of at most STEPS differences. Beyond that
 the rest is one changed piece. (difflib takes seconds for a model that repeats two words over and
-over.) `in_sight` is the part of it that is shown.
+over.) `visible_pieces` is the part of it that is shown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Literal
 from playground.core.arguments import ABSENT, DEEPEST, canonical_value, pointer_step
 from playground.core.json_values import load_decimals
 
-How = Literal["added", "removed", "changed", "type"]
+ChangeKind = Literal["added", "removed", "changed", "type"]
 """`type`: the type of a value changed, such as a number that became a text."""
 
 STEPS = 200
@@ -60,7 +60,7 @@ class JsonChange:
     (old, new) in words if they differ: null, boolean, number, text, list, object."""
 
     pointer: str
-    how: How
+    how: ChangeKind
     old: str = ""
     new: str = ""
     types: tuple[str, str] = ("", "")
@@ -79,12 +79,12 @@ def json_changes(old: str, new: str) -> tuple[JsonChange, ...] | None:
 def _value(text: str) -> Any:
     """The value of `text`, numbers as Decimals."""
     # int() rejects NaN and Infinity.
-    value = load_decimals(text, parse_constant=int, object_pairs_hook=_without_twins)
+    value = load_decimals(text, parse_constant=int, object_pairs_hook=_unique_members)
     canonical_value(value, DEEPEST + 1)
     return value
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("A key occurs twice.")
@@ -99,19 +99,19 @@ def _changes(pointer: str, old: Any, new: Any) -> Iterator[JsonChange]:
                 place = f"{pointer}/{pointer_step(name)}"
                 yield from _changes(place, old.get(name, ABSENT), new.get(name, ABSENT))
         case list(), list():
-            for number, before, after in _lined_up(old, new):
+            for number, before, after in _pair_items(old, new):
                 yield from _changes(f"{pointer}/{number}", before, after)
         case _ if old is ABSENT:
-            yield JsonChange(pointer, "added", "", _written(new), types)
+            yield JsonChange(pointer, "added", "", _json_text(new), types)
         case _ if new is ABSENT:
-            yield JsonChange(pointer, "removed", _written(old), "", types)
+            yield JsonChange(pointer, "removed", _json_text(old), "", types)
         case _ if types[0] != types[1]:
-            yield JsonChange(pointer, "type", _written(old), _written(new), types)
+            yield JsonChange(pointer, "type", _json_text(old), _json_text(new), types)
         case _ if old != new:
-            yield JsonChange(pointer, "changed", _written(old), _written(new))
+            yield JsonChange(pointer, "changed", _json_text(old), _json_text(new))
 
 
-def _lined_up(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
+def _pair_items(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
     """Pairs the elements of two lists: of different lengths, without those equal at both ends; else
     by index."""
     shorter, start, end = min(len(old), len(new)), 0, 0
@@ -147,16 +147,16 @@ def _type(value: Any) -> str:
     return ""
 
 
-def _written(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """As JSON text."""
     match value:
         case Decimal():
             return str(value)
         case dict():
-            inner = (f"{json.dumps(n, ensure_ascii=False)}: {_written(value[n])}" for n in value)
+            inner = (f"{json.dumps(n, ensure_ascii=False)}: {_json_text(value[n])}" for n in value)
             return f"{{{', '.join(inner)}}}"
         case list():
-            return f"[{', '.join(_written(item) for item in value)}]"
+            return f"[{', '.join(_json_text(item) for item in value)}]"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -173,23 +173,23 @@ def text_changes(old: str, new: str) -> tuple[TextPiece, ...]:
     """The edit from `old` to `new`: the same and removed pieces are `old`, the others `new`."""
     start, end = _ends(old, new)
     before, after = old[start : len(old) - end], new[start : len(new) - end]
-    pieces = _by(_WORD.findall, before, after) if len(before) + len(after) <= LONG else None
-    pieces = pieces if pieces is not None else _by(_lines, before, after)
+    pieces = _piece_diff(_WORD.findall, before, after) if len(before) + len(after) <= LONG else None
+    pieces = pieces if pieces is not None else _piece_diff(_lines, before, after)
     pieces = pieces if pieces is not None else [("removed", before), ("added", after)]
-    return tuple(_joined([("same", old[:start]), *pieces, ("same", old[len(old) - end :])]))
+    return tuple(_join_pieces([("same", old[:start]), *pieces, ("same", old[len(old) - end :])]))
 
 
 def _ends(old: str, new: str) -> tuple[int, int]:
     """The number of equal characters at the beginning and at the end, up to word boundaries."""
-    start = _equal(old, new)
+    start = _common_length(old, new)
     if start < max(len(old), len(new)):
         start = max(old.rfind(" ", 0, start), old.rfind("\n", 0, start)) + 1
-    end = _equal(old[start:][::-1], new[start:][::-1])
+    end = _common_length(old[start:][::-1], new[start:][::-1])
     gap = _BREAK.search(old, len(old) - end)
     return start, len(old) - gap.start() if gap is not None else 0
 
 
-def _equal(left: str, right: str) -> int:
+def _common_length(left: str, right: str) -> int:
     """The number of equal characters at the beginning."""
     low, high = 0, min(len(left), len(right))
     while low < high:
@@ -205,13 +205,13 @@ def _lines(text: str) -> list[str]:
     return text.splitlines(keepends=True)
 
 
-def _by(cut: Callable[[str], list[str]], old: str, new: str) -> list[_Piece] | None:
+def _piece_diff(cut: Callable[[str], list[str]], old: str, new: str) -> list[_Piece] | None:
     """The difference by the pieces of `cut`; None if there are too many."""
     before, after = cut(old), cut(new)
-    return _way(before, after) if len(before) + len(after) <= MOST_PIECES else None
+    return _edit_path(before, after) if len(before) + len(after) <= MOST_PIECES else None
 
 
-def _way(old: Sequence[str], new: Sequence[str]) -> list[_Piece] | None:
+def _edit_path(old: Sequence[str], new: Sequence[str]) -> list[_Piece] | None:
     """The shortest edit path from `old` to `new`; None if it has more than STEPS steps."""
     # By diagonal: the position in `old`, and the path there, as (rest of path, last piece).
     reached: dict[int, tuple[int, Any]] = {1: (0, None)}
@@ -229,11 +229,11 @@ def _way(old: Sequence[str], new: Sequence[str]) -> list[_Piece] | None:
                 x, y = x + 1, y + 1
             reached[lane] = x, (way, ("same", "".join(old[start:x])))
             if x >= len(old) and y >= len(new):
-                return _unwound(reached[lane][1])
+                return _path_pieces(reached[lane][1])
     return None
 
 
-def _unwound(way: Any) -> list[_Piece]:
+def _path_pieces(way: Any) -> list[_Piece]:
     pieces: list[_Piece] = []
     while way is not None:
         way, piece = way
@@ -241,7 +241,7 @@ def _unwound(way: Any) -> list[_Piece]:
     return pieces[::-1]
 
 
-def _joined(pieces: Sequence[_Piece]) -> Iterator[TextPiece]:
+def _join_pieces(pieces: Sequence[_Piece]) -> Iterator[TextPiece]:
     """Merges neighbours of one kind; between two same pieces, removed text comes first."""
     changed_pieces = (piece for piece in pieces if piece[1])
     for same, group in groupby(changed_pieces, key=lambda piece: piece[0] == "same"):
@@ -252,31 +252,31 @@ def _joined(pieces: Sequence[_Piece]) -> Iterator[TextPiece]:
                 yield TextPiece(kind, text)
 
 
-def in_sight(pieces: Sequence[TextPiece]) -> list[TextPiece]:
+def visible_pieces(pieces: Sequence[TextPiece]) -> list[TextPiece]:
     """Shortens the same text in its middle, changes after SHOWN_TEXT characters, and the whole
     after PIECES_IN_SIGHT pieces; each cut says how much is left out."""
     cut: list[TextPiece] = []
     for place, piece in enumerate(pieces[:PIECES_IN_SIGHT]):
         if piece.how != "same":
-            cut.append(TextPiece(piece.how, _shortened(piece.text, SHOWN_TEXT, 0)))
+            cut.append(TextPiece(piece.how, _shorten(piece.text, SHOWN_TEXT, 0)))
             continue
         head = AROUND if place else 0
         tail = AROUND if place + 1 < len(pieces) else 0
-        cut.append(TextPiece("same", _shortened(piece.text, head, tail)))
+        cut.append(TextPiece("same", _shorten(piece.text, head, tail)))
     if len(pieces) > PIECES_IN_SIGHT:
         left = len(pieces) - PIECES_IN_SIGHT
-        cut.append(TextPiece("same", f" … {_counted(left, 'more piece')} …"))
+        cut.append(TextPiece("same", f" … {_count_text(left, 'more piece')} …"))
     return cut
 
 
-def _shortened(text: str, head: int, tail: int) -> str:
+def _shorten(text: str, head: int, tail: int) -> str:
     left = len(text) - head - tail
     if left <= 40:
         return text
-    return f"{text[:head]} … {_counted(left, 'character')} … {text[len(text) - tail :]}"
+    return f"{text[:head]} … {_count_text(left, 'character')} … {text[len(text) - tail :]}"
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, get_args
 
-from playground.core.decide import asks, may_run
+from playground.core.decide import ask_reason, may_run
 from playground.core.errors import BadInput, Conflict, Refused
 from playground.core.events import (
     CallChecked,
@@ -24,10 +24,10 @@ from playground.core.events import (
     Decision,
     Problem,
 )
-from playground.core.faults import OTHER_WAY, known, unstageable
-from playground.core.limits import repeats_recent_call
+from playground.core.faults import OTHER_WAY, get_fault, staging_obstacle
 from playground.core.reducer import digest
-from playground.core.rules import first_match, unbound
+from playground.core.rules import first_match, unbound_reason
+from playground.core.run_limits import repeats_recent_call
 from playground.core.serialization import to_data
 from playground.core.session import Call, Session, Turn
 from playground.core.tools import Content, Tool, text_result
@@ -117,7 +117,7 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
         anyway = _check_run(
             session, call, None if arguments is None else edited, anyway=asked.anyway
         )
-    if message := unstageable(session, call, asked.fault):
+    if message := staging_obstacle(session, call, asked.fault):
         raise Refused(message)
     return CallDecided(
         call.id,
@@ -197,12 +197,12 @@ def outcome(call: Call) -> dict[str, Any]:
 
 def _decision(asked: DecisionRequest) -> Decision:
     if asked.fault:
-        row = known(asked.fault)
+        row = get_fault(asked.fault)
         if asked.text or asked.is_error or asked.images:
             advice = "has its own result: leave out text, is_error and images."
-            raise BadInput(f"{_capitalized(row.title)} {advice}")
+            raise BadInput(f"{_capitalize(row.title)} {advice}")
         if asked.decision not in ("", row.decision):
-            raise Refused(f"{_capitalized(row.title)} {OTHER_WAY[row.runs]}")
+            raise Refused(f"{_capitalize(row.title)} {OTHER_WAY[row.runs]}")
         return row.decision
     for word in _DECISIONS:
         if word == asked.decision:
@@ -210,7 +210,7 @@ def _decision(asked: DecisionRequest) -> Decision:
     raise BadInput(f"A decision must be run, answer or deny, not {asked.decision!r}.")
 
 
-def _capitalized(title: str) -> str:
+def _capitalize(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
@@ -220,14 +220,14 @@ def _check_time(session: Session, call: Call) -> None:
     turn = session.turns[call.turn - 1]
     if turn.open:
         raise Refused("The answer is still arriving. You can decide this call when it has ended.")
-    if not session.current(call) and turn.received is not None and turn.end is not None:
+    if not session.is_current(call) and turn.received is not None and turn.end is not None:
         raise Refused(
             "The agent disconnected before it got this answer, and has sent another request "
             "since. This call is void."
             if turn.passed is None
             else "The agent already has this call and has continued."
         )
-    if not session.current(call):
+    if not session.is_current(call):
         raise Refused(
             "The answer this call belongs to did not end normally. Retry it, or send the "
             "prompt again."
@@ -351,7 +351,7 @@ class CallChecks:
 
     async def check(self, session_id: str, call: Call) -> CallCheck:
         """The executor's check of a call; needs no session lock."""
-        return await self._executors.checked(session_id, call.tool, call.arguments)
+        return await self._executors.check_before_run(session_id, call.tool, call.arguments)
 
     async def refuse_changed(self, live: LiveSession, call_id: str, checked: CallCheck) -> None:
         """Raises Conflict, with a new digest, if the call's executor differs from the one shown.
@@ -369,7 +369,7 @@ class CallChecks:
                 outcome(call),
             )
 
-    def look(self, live: LiveSession, call_ids: Sequence[str]) -> set[str]:
+    def recheck(self, live: LiveSession, call_ids: Sequence[str]) -> set[str]:
         """Checks again those of the calls about to begin that a rule decided: they may have waited
         for other calls, and their executor may have changed since. Returns the calls that are being
         checked; each continues after its check."""
@@ -379,15 +379,15 @@ class CallChecks:
             for call in calls
             if call.tool and call.decided and call.decided.by == "rule"
         ]
-        begun = [held for held in seen if not self.under_way(live.id, held.id)]
+        begun = [held for held in seen if not self.is_under_way(live.id, held.id)]
         if begun:
-            self._look(live.id, begun)
+            self._start_recheck(live.id, begun)
         return {held.id for held in seen}
 
-    def _look(self, session_id: str, seen: Sequence[HeldCall]) -> None:
+    def _start_recheck(self, session_id: str, seen: Sequence[HeldCall]) -> None:
         keys = [(session_id, held.id) for held in seen]
-        work = asyncio.gather(*(self._known(session_id, held) for held in seen))
-        follow = self._follow_look(session_id, seen, work)
+        work = asyncio.gather(*(self._known_check(session_id, held) for held in seen))
+        follow = self._follow_recheck(session_id, seen, work)
 
         def forget() -> None:
             for key in keys:
@@ -396,16 +396,18 @@ class CallChecks:
         task = asyncio.ensure_future(self._supervise(session_id, follow, forget))
         self._open.update(dict.fromkeys(keys, OpenCheck(task, work)))
 
-    async def _known(self, session_id: str, seen: HeldCall) -> CallCheck | None:
+    async def _known_check(self, session_id: str, seen: HeldCall) -> CallCheck | None:
         """The current executor of the call. None if it is not known in time: then the executor
         checks when it runs the call, and fails rather than run something else."""
         try:
             async with asyncio.timeout(SOON_S):
-                return await self._executors.known(session_id, seen.tool, seen.arguments)
+                return await self._executors.check_without_server(
+                    session_id, seen.tool, seen.arguments
+                )
         except TimeoutError:
             return None
 
-    async def _follow_look(
+    async def _follow_recheck(
         self,
         session_id: str,
         seen: Sequence[HeldCall],
@@ -415,48 +417,48 @@ class CallChecks:
         await asyncio.wait([work])
         if work.cancelled():
             return
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             for held, checked in zip(seen, work.result(), strict=True):
                 call = live.session.call(held.id)
                 stands = call.status == "decided" and call.decided == held.decided
                 if stands and not live.session.stopped and checked and checked.code != call.code:
-                    await self._take_back(live, held, checked)
+                    await self._revoke_decision(live, held, checked)
             await self._then(live, [held.id for held in seen])
 
-    async def _take_back(self, live: LiveSession, held: HeldCall, checked: CallCheck) -> None:
+    async def _revoke_decision(self, live: LiveSession, held: HeldCall, checked: CallCheck) -> None:
         call, rule = live.session.call(held.id), held.decided.rule
         why = f"The executor of {call.name} has changed since the rule “{rule}” decided the call."
         await self._sessions.append(live, [CallReturned(call.id, "rule", why)])
-        await self._policy.know_all(live.session)
+        await self._policy.load_session_denials(live.session)
         await self._sessions.append(
             live, [checked_event(live.session, call, checked, self._policy)]
         )
 
-    async def again(self, session_id: str, rule_id: str) -> None:
+    async def recheck_waiting(self, session_id: str, rule_id: str) -> None:
         """Checks again the calls that wait only because their executor is not the one the rule is
         bound to; it may match by now. Then does what follows."""
-        async with self._sessions.holding(session_id) as live:
-            rules = self._policy.of(session_id)
+        async with self._sessions.lock_session(session_id) as live:
+            rules = self._policy.rules_of(session_id)
             calls = [
                 call
                 for call in live.session.current_calls
                 if call.status == "waiting"
                 and (rule := first_match(rules, call)) is not None
                 and rule.id == rule_id
-                and unbound(rule, call)
+                and unbound_reason(rule, call)
             ]
         looked = await asyncio.gather(*(self.check(session_id, call) for call in calls))
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             for before, checked in zip(calls, looked, strict=True):
                 call = live.session.call(before.id)
-                waits = call.status == "waiting" and live.session.current(call)
+                waits = call.status == "waiting" and live.session.is_current(call)
                 if waits and not live.session.stopped and checked.code != call.code:
-                    await self._policy.know_all(live.session)
+                    await self._policy.load_session_denials(live.session)
                     event = checked_event(live.session, call, checked, self._policy)
                     await self._sessions.append(live, [event])
             await self._then(live, ())
 
-    def under_way(self, session_id: str, call_id: str) -> bool:
+    def is_under_way(self, session_id: str, call_id: str) -> bool:
         return (session_id, call_id) in self._open
 
     def count(self, session_id: str) -> int:
@@ -493,7 +495,7 @@ class CallChecks:
             if batch.ended:
                 return
             whole = (call_id for call_id in call_ids if not batch.works[call_id].cancelled())
-            async with self._sessions.holding(session_id) as live:
+            async with self._sessions.lock_session(session_id) as live:
                 batch.pending -= len(call_ids)
                 await self._write(
                     live, {call_id: _result_of(call_id, batch.works[call_id]) for call_id in whole}
@@ -505,12 +507,12 @@ class CallChecks:
         session = live.session
         if session.stopped:
             return
-        await self._policy.know_all(session)
+        await self._policy.load_session_denials(session)
         calls = (session.call(call_id) for call_id in checks)
         events = [
             checked_event(session, call, checks[call.id], self._policy)
             for call in calls
-            if call.status == "proposed" and session.current(call)
+            if call.status == "proposed" and session.is_current(call)
         ]
         if not events:
             return
@@ -541,5 +543,5 @@ def checked_event(session: Session, call: Call, checked: CallCheck, policy: Poli
         problems += (_REPEATED,)
     seen = digest(session, call, checked.code)
     event = CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
-    rules = policy.of(session.id)
-    return replace(event, asks=asks(session, call, event, rules, policy.denials.has))
+    rules = policy.rules_of(session.id)
+    return replace(event, asks=ask_reason(session, call, event, rules, policy.denials.has))

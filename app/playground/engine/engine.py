@@ -15,9 +15,9 @@ from playground.core.providers import (
     ACCOUNT,
     KEY_NAME,
     SHIPPED,
+    add_account_headers,
     profile_named,
     profiles,
-    with_account,
 )
 from playground.core.settings import Profile
 from playground.core.tools import Tool
@@ -115,7 +115,7 @@ class Engine:
                 clock=clock,
                 new_id=new_id,
                 redactor=keys.redactor,
-                changed=sessions.ring_list,
+                changed=sessions.notify_list,
             )
             await rules.load()
             policy = Policy(rules, log)
@@ -127,8 +127,8 @@ class Engine:
             parts = (lock, database, log, library, sessions, keys, net, client, runner, providers)
             more = (runs, servers, trying, workspace, rules, policy, folder)
             engine = cls(*parts, *more, environment, own)
-            await recover(sessions, rules.of)
-            await recover_agents(sessions, runner.has_left)
+            await recover(sessions, rules.rules_of)
+            await recover_agents(sessions, runner.mark_agent_left)
             opened.pop_all()
         return engine
 
@@ -157,7 +157,10 @@ class Engine:
 
     def profiles(self) -> tuple[Profile, ...]:
         """The built-in profiles with the user's changes, then the user's own profiles."""
-        own = {name: with_account(profile, self.environment) for name, profile in self.own.items()}
+        own = {
+            name: add_account_headers(profile, self.environment)
+            for name, profile in self.own.items()
+        }
         shipped = [own.pop(profile.name, profile) for profile in profiles(self.environment)]
         return (*shipped, *own.values())
 
@@ -165,7 +168,7 @@ class Engine:
         """NotFound lists the known names."""
         return profile_named(name, self.profiles())
 
-    def bare(self, name: str) -> Profile:
+    def editable_profile(self, name: str) -> Profile:
         """The profile as a user edits it: without the headers set by the environment. NotFound
         lists the known names."""
         nobody = {k: v for k, v in self.environment.items() if k not in ACCOUNT}

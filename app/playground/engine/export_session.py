@@ -32,7 +32,7 @@ from playground.secrets.names import may_name_secret
 from playground.secrets.redaction import SHORTEST
 from playground.store.batches import case_of_session
 from playground.store.log import Log
-from playground.store.writes import Closed
+from playground.store.writes import ClosedRecording
 
 if TYPE_CHECKING:
     from playground.engine.engine import Engine  # `playground export` needs no engine
@@ -52,7 +52,7 @@ async def read_bundle(
 ) -> SessionBundle:
     """Reads everything stored of a session. NotFound if it does not exist. `base_url` is this
     server's address, `form` the export format."""
-    async with engine.sessions.holding(session_id):
+    async with engine.sessions.lock_session(session_id):
         return await read_bundle_from(engine.log, session_id, base_url, form)
 
 
@@ -72,13 +72,13 @@ async def read_bundle_from(
         by_number.setdefault(chunk.recording, []).append(RecordedChunk(chunk.at_ms, chunk.data))
     recordings = {}
     for number in sorted(by_number):
-        end = closed.get(number) or Closed(number, False)
+        end = closed.get(number) or ClosedRecording(number, False)
         recordings[number] = Recording(
             number, by_number[number], end.clean, tuple(end.masked), end.sha256
         )
-    expect = await _expected(log, session_id) if summary.batch else ()
+    expect = await _case_expectations(log, session_id) if summary.batch else ()
     title, parent, created_ms = summary.title, summary.parent, summary.created_ms
-    beside = await log.below(session_id) if form in WITH_BESIDE and session.tapped else ()
+    beside = await log.sessions_below(session_id) if form in WITH_BESIDE and session.tapped else ()
     return SessionBundle(
         session,
         title=title,
@@ -87,14 +87,14 @@ async def read_bundle_from(
         tags=tuple(tags),
         parent=parent,
         created_ms=created_ms,
-        look=look(),
+        look=page_assets(),
         base_url=base_url,
         beside=[await read_bundle_from(log, each, base_url) for each in beside],
         expect=expect,
     )
 
 
-async def _expected(log: Log, session_id: str) -> Sequence[Mapping[str, Any]]:
+async def _case_expectations(log: Log, session_id: str) -> Sequence[Mapping[str, Any]]:
     """The expectation of the batch for the case that `session_id` is a run of."""
     asked = await case_of_session(log.database, session_id)
     if asked is None:
@@ -190,7 +190,7 @@ def is_private(name: str, value: str, session: Session) -> bool:
 
 
 @lru_cache(maxsize=1)
-def look() -> PageAssets:
+def page_assets() -> PageAssets:
     """The templates and the styles (one text) for a page that is exported to a file."""
     folder = config.resource("static")
     styles = join_styles(folder, STYLES)

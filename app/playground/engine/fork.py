@@ -40,14 +40,14 @@ from playground.core.events import (
 )
 from playground.core.json_values import load_json
 from playground.core.reducer import (
-    Cut,
+    ForkPrefix,
     apply,
     at_call,
     before_prompt,
     before_turn,
-    begun,
-    cut,
-    theirs,
+    fork_prefix,
+    is_foreign_event,
+    preview_fork,
 )
 from playground.core.session import Call, Prompt, Session, Turn
 from playground.core.settings import Profile, Settings, model_of
@@ -55,12 +55,12 @@ from playground.core.tools import Tool
 from playground.engine import manage_sessions
 from playground.engine.decisions import DecisionRequest, decision_event
 from playground.engine.engine import Engine
-from playground.engine.import_session import batch_of, harmless
+from playground.engine.import_session import batch_of, harmless_settings
 from playground.engine.redaction import redact_event
 from playground.engine.sessions import LiveSession, new_id
 from playground.engine.settings import settings_from
 from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.requests_import import (
     ImportedRequest,
     ImportedSession,
@@ -81,7 +81,7 @@ LOOK_S = 10.0
 
 MOST_TITLE = 200
 
-Change = Callable[[Settings], Mapping[str, Any]]
+SettingsEdit = Callable[[Settings], Mapping[str, Any]]
 """The changes to the settings at a place, as JSON members of docs/contract.md."""
 
 _ANY = "not decided by a user"
@@ -95,7 +95,7 @@ REWRITTEN = ("history_changed", "history_left_out")
 MOST_CASES, LONGEST_CASE, LARGEST_MOCKS = 20, 8_000, 256_000
 """Most results of one mock, characters of one result, and characters of all mocks together."""
 
-Row = Mapping[str, Any]
+SettingsRow = Mapping[str, Any]
 """The changes to the settings for one of the sessions, as JSON members of docs/contract.md."""
 
 
@@ -116,7 +116,7 @@ async def fork(
     place: ForkPlace,
     *,
     settings: Settings | None = None,
-    change: Change | None = None,
+    change: SettingsEdit | None = None,
     text: str | None = None,
     asked: DecisionRequest | None = None,
     title: str = "",
@@ -129,52 +129,56 @@ async def fork(
     A fork of an imported session has its tools off and the user's own address (`harmless`), unless
     other settings are given. On NotFound, Refused, BadInput or Conflict no fork is created.
     """
-    wish = _Wish(
+    wish = _ForkRequest(
         place, settings=settings, change=change, text=text, asked=asked, title=title, go=go
     )
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         history = None
         if place == ForkPlace() and is_rewritten(live.session):
             history = await history_of_request(engine.log, live.session, engine.sessions.clock())
-        fork_cut, events = await _checked(engine, live, wish, history)
+        fork_cut, events = await _plan_fork(engine, live, wish, history)
         named = _title(title) or live.title
         if history is not None:
-            child = await _write_whole(engine, history, fork_cut, events, named)
+            child = await _write_history(engine, history, fork_cut, events, named)
         else:
             child = await engine.sessions.fork(live, fork_cut, events, named)
     await _begin(engine, child, wish, fork_cut)
     return child
 
 
-async def _write_whole(
-    engine: Engine, history: RequestHistory, fork_cut: Cut, events: Sequence[Event], title: str
+async def _write_history(
+    engine: Engine,
+    history: RequestHistory,
+    fork_cut: ForkPrefix,
+    events: Sequence[Event],
+    title: str,
 ) -> str:
     """Creates a session that begins with the content of an agent's last request."""
     child, now_ms = new_id(), engine.sessions.clock()
     masked = [redact_event(event, engine.keys.redactor()) for event in events]
-    added = as_logged(masked, fork_cut.seq, now_ms)
-    folded = _begun(history.log, fork_cut, masked)
+    added = number_events(masked, fork_cut.seq, now_ms)
+    folded = _preview_fork(history.log, fork_cut, masked)
     await engine.log.append(history.batch(child, title, added, folded))
-    engine.sessions.ring_list()
+    engine.sessions.notify_list()
     return child
 
 
 @dataclass(frozen=True)
-class _Wish:
+class _ForkRequest:
     """The parameters of `fork`."""
 
     place: ForkPlace
     settings: Settings | None = None
-    change: Change | None = None
+    change: SettingsEdit | None = None
     text: str | None = None
     asked: DecisionRequest | None = None
     title: str = ""
     go: bool = True
 
 
-async def _checked(
-    engine: Engine, live: LiveSession, wish: _Wish, history: RequestHistory | None = None
-) -> tuple[Cut, Sequence[Event]]:
+async def _plan_fork(
+    engine: Engine, live: LiveSession, wish: _ForkRequest, history: RequestHistory | None = None
+) -> tuple[ForkPrefix, Sequence[Event]]:
     """What the fork copies (from `history`, if given) and the events it adds. Raises all errors of
     a refused fork."""
     place, text, settings = wish.place, wish.text, wish.settings
@@ -183,23 +187,23 @@ async def _checked(
     if wish.asked is not None and not place.call:
         raise Refused("A decision needs a call. Name the call.")
     _title(wish.title)
-    fork_cut, log = await _cut(engine, live, place, history)
-    foreign = theirs(live.session, fork_cut.seq, own=live.own)
+    fork_cut, log = await _prefix_at(engine, live, place, history)
+    foreign = is_foreign_event(live.session, fork_cut.seq, own=live.own)
     notes: Sequence[str] = ()
     had = fork_cut.session.settings
     assert had is not None
     if settings is None:
         there = live.session if history is not None else fork_cut.session
-        settings, notes = _settings_there(engine, live, there, foreign=foreign)
+        settings, notes = _default_settings(engine, live, there, foreign=foreign)
         if wish.change is not None:
             settings = await settings_from(engine, wish.change(settings), settings)
     events: list[Event] = [SettingsChanged(settings)] if settings != had else []
-    forked = fork_cut.forked(foreign=foreign)
+    forked = fork_cut.fork_event(foreign=foreign)
     events.append(forked if history is None else replace(forked, parent_seq=live.session.seq))
     events += [Warned("continued", note) for note in notes]
     if text is not None:
         events.append(_prompt(text, _prompt_at(live.session, place), fork_cut))
-    begins = _begun(log, fork_cut, events)
+    begins = _preview_fork(log, fork_cut, events)
     if wish.asked is not None:
         _check_decision(begins, place.call, wish.asked)
     if not wish.go and not fork_cut.reopened and next_commands(begins):
@@ -207,14 +211,14 @@ async def _checked(
     return fork_cut, events
 
 
-async def _begin(engine: Engine, child: str, wish: _Wish, fork_cut: Cut) -> None:
+async def _begin(engine: Engine, child: str, wish: _ForkRequest, fork_cut: ForkPrefix) -> None:
     await engine.runner.advance(child)
     if fork_cut.reopened and (wish.asked is not None or not wish.go):
         await _decide(engine, child, wish.place.call, wish.asked, go=wish.go)
 
 
 @dataclass(frozen=True)
-class ForkStanding:
+class ForkState:
     """A session at a place, as a fork there would begin: `session` with the `settings` of the fork,
     and the `prompt` at that place, if any. `anew`: it begins with the content of an agent's last
     request. `notes` are sentences on the settings."""
@@ -228,17 +232,17 @@ class ForkStanding:
     notes: Sequence[str] = ()
 
 
-async def fork_standing(engine: Engine, session_id: str, place: ForkPlace) -> ForkStanding:
+async def fork_state(engine: Engine, session_id: str, place: ForkPlace) -> ForkState:
     """The state of `session_id` at `place`; creates nothing. Same errors as `fork`."""
-    async with engine.sessions.holding(session_id) as live:
-        fork_cut, _ = await _cut(engine, live, place)
+    async with engine.sessions.lock_session(session_id) as live:
+        fork_cut, _ = await _prefix_at(engine, live, place)
         prompts = (item for item in live.session.items if isinstance(item, Prompt))
         prompt = next((prompt for prompt in prompts if prompt.number == place.prompt), None)
-        foreign = theirs(live.session, fork_cut.seq, own=live.own)
-        settings, notes = _settings_there(engine, live, fork_cut.session, foreign=foreign)
+        foreign = is_foreign_event(live.session, fork_cut.seq, own=live.own)
+        settings, notes = _default_settings(engine, live, fork_cut.session, foreign=foreign)
         anew = place == ForkPlace() and is_rewritten(live.session)
         session = live.session if place.call else fork_cut.session
-        return ForkStanding(
+        return ForkState(
             session,
             settings=settings,
             prompt=prompt,
@@ -249,13 +253,13 @@ async def fork_standing(engine: Engine, session_id: str, place: ForkPlace) -> Fo
         )
 
 
-async def what_if(
+async def fork_with_answers(
     engine: Engine,
     session_id: str,
     call: str,
     answers: Sequence[DecisionRequest],
     *,
-    change: Change | None = None,
+    change: SettingsEdit | None = None,
     title: str = "",
     go: bool = True,
 ) -> list[str]:
@@ -263,13 +267,15 @@ async def what_if(
     refused, none is left."""
     place = ForkPlace(call=call)
     wishes = [
-        _Wish(place, settings=None, change=change, text=None, asked=asked, title=title, go=go)
+        _ForkRequest(
+            place, settings=None, change=change, text=None, asked=asked, title=title, go=go
+        )
         for asked in answers
     ]
     children: list[str] = []
     try:
-        async with engine.sessions.holding(session_id) as live:
-            cuts = [await _checked(engine, live, wish) for wish in wishes]
+        async with engine.sessions.lock_session(session_id) as live:
+            cuts = [await _plan_fork(engine, live, wish) for wish in wishes]
             for fork_cut, events in cuts:
                 named = _title(title) or live.title
                 children.append(await engine.sessions.fork(live, fork_cut, events, named))
@@ -282,32 +288,32 @@ async def what_if(
     return children
 
 
-def _settings_there(
+def _default_settings(
     engine: Engine, live: LiveSession, there: Session, *, foreign: bool
 ) -> tuple[Settings, Sequence[str]]:
     """The default settings of a fork at that place, and sentences on them."""
     assert there.settings is not None
     if foreign:
-        return harmless(engine, there.settings), ()
+        return harmless_settings(engine, there.settings), ()
     return settings_of_agent(live.session, there.settings, len(there.turns))
 
 
-async def _cut(
+async def _prefix_at(
     engine: Engine, live: LiveSession, place: ForkPlace, history: RequestHistory | None = None
-) -> tuple[Cut, Sequence[Logged]]:
+) -> tuple[ForkPrefix, Sequence[Logged]]:
     """What a fork there copies, and the log it is copied from: the session's or `history`."""
     if live.deleted:
         raise Conflict("This session is deleted. Restore it, then fork it.")
     if history is not None:
-        return cut(history.log, live.id, history.log[-1].seq), history.log
-    log = await engine.sessions.log.opening(live.id)
+        return fork_prefix(history.log, live.id, history.log[-1].seq), history.log
+    log = await engine.sessions.log.events_to_fold(live.id)
     chosen = [place.call] if place.call else []
-    return cut(log, live.id, _seq(live.session, place), chosen), log
+    return fork_prefix(log, live.id, _seq(live.session, place), chosen), log
 
 
-def _begun(log: Sequence[Logged], fork_cut: Cut, events: Sequence[Event]) -> Session:
+def _preview_fork(log: Sequence[Logged], fork_cut: ForkPrefix, events: Sequence[Event]) -> Session:
     try:
-        return begun(log, fork_cut, events)
+        return preview_fork(log, fork_cut, events)
     except IllegalEvent as error:
         raise Refused(
             f"The fork cannot start here: {error} Fork without a text, or at another place."
@@ -334,7 +340,7 @@ def _seq(session: Session, place: ForkPlace) -> int:
     return session.seq if place.seq is None else place.seq
 
 
-def _prompt(text: str, was: Prompt | None, fork_cut: Cut) -> PromptAdded:
+def _prompt(text: str, was: Prompt | None, fork_cut: ForkPrefix) -> PromptAdded:
     """The new prompt: with the role and images of the prompt that it replaces, and with its wire
     form if the text is unchanged."""
     images = was.images if was is not None else ()
@@ -374,13 +380,13 @@ async def _decide(
     """When the reopened calls wait for the user, makes the decision `asked`. On an error the fork
     is deleted."""
     try:
-        await _looked(engine, child)
+        await _wait_for_checks(engine, child)
         if not go:
-            async with engine.sessions.holding(child) as live:
+            async with engine.sessions.lock_session(child) as live:
                 if not live.session.paused:
                     await engine.sessions.append(live, [RunPaused("fork")])
         if asked is not None:
-            async with engine.sessions.holding(child) as live:
+            async with engine.sessions.lock_session(child) as live:
                 card = live.session.call(call_id).digest
             await engine.runner.decide(child, call_id, replace(asked, digest=card))
     except PlaygroundError:
@@ -388,7 +394,7 @@ async def _decide(
         raise
 
 
-async def _looked(engine: Engine, session_id: str) -> None:
+async def _wait_for_checks(engine: Engine, session_id: str) -> None:
     """Waits until none of its calls is still being checked; Conflict after LOOK_S."""
     sessions = engine.sessions
     try:
@@ -396,7 +402,7 @@ async def _looked(engine: Engine, session_id: str) -> None:
             with sessions.listen(session_id) as bell:
                 while True:
                     bell.clear()
-                    async with sessions.holding(session_id) as live:
+                    async with sessions.lock_session(session_id) as live:
                         if all(call.status != "proposed" for call in live.session.current_calls):
                             return
                     await bell.wait(LOOK_S)
@@ -425,7 +431,7 @@ def settings_of_agent(
     if session.tapped is None or not session.turns:
         return settings, ()
     turn, extra = session.turns[min(before, len(session.turns) - 1)], dict(settings.extra)
-    tools, notes = _with_mocks(settings.tools, session.calls())
+    tools, notes = _mock_tools(settings.tools, session.calls())
     body, own = _body(turn), {tool.name for tool in tools}
     others = [name for name in tool_names(body) if name not in own]
     if others and isinstance(body.get("tools"), list):
@@ -436,11 +442,11 @@ def settings_of_agent(
             f"(Setup), because {named} cannot be a tool of a session."
         )
     agent = session.tapped.agent or "agent"
-    profile = _with_betas(settings.profile, turn, agent)
+    profile = _add_beta_headers(settings.profile, turn, agent)
     return replace(settings, profile=profile, tools=tools, extra=extra), notes
 
 
-def _with_betas(profile: Profile, turn: Turn, agent: str) -> Profile:
+def _add_beta_headers(profile: Profile, turn: Turn, agent: str) -> Profile:
     """A profile of its own for the session if the agent's requests have such headers."""
     sent = turn.request.headers
     betas = {name: sent[name] for name in BETAS if name in sent}
@@ -458,7 +464,7 @@ def _body(turn: Turn) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _with_mocks(tools: Sequence[Tool], calls: Iterable[Call]) -> tuple[tuple[Tool, ...], list[str]]:
+def _mock_tools(tools: Sequence[Tool], calls: Iterable[Call]) -> tuple[tuple[Tool, ...], list[str]]:
     """The tools, where those with recorded results become mocks."""
     by_name: dict[str, list[Call]] = {}
     for call in calls:
@@ -542,7 +548,7 @@ async def history_of_request(log: Log, session: Session, now_ms: int) -> Request
         add_items(imported, pasted, pasted.items, now_ms)
         if pasted.response is not None:
             add_recorded(imported, pasted, now_ms)
-    except Unreadable as error:
+    except UnreadableText as error:
         raise Refused(f"The agent's last request cannot be continued: {error}") from error
     recordings = {}
     if pasted.response is not None:
@@ -554,7 +560,7 @@ async def history_of_request(log: Log, session: Session, now_ms: int) -> Request
     return RequestHistory(imported.log, recordings)
 
 
-def as_logged(events: Sequence[Event], seq: int, at_ms: int) -> list[Logged]:
+def number_events(events: Sequence[Event], seq: int, at_ms: int) -> list[Logged]:
     """`events` numbered after event `seq`."""
     return [Logged(seq + nth, at_ms, event) for nth, event in enumerate(events, 1)]
 
@@ -563,7 +569,7 @@ def as_logged(events: Sequence[Event], seq: int, at_ms: int) -> list[Logged]:
 
 
 async def ask_in_new_sessions(
-    engine: Engine, text: str, rows: Sequence[Row], base: Settings
+    engine: Engine, text: str, rows: Sequence[SettingsRow], base: Settings
 ) -> list[str]:
     """Creates a session for each of `rows`, applied to the settings `base`, and sends `text` to all
     at once; their ids. On BadInput or Refused none is created."""
@@ -575,17 +581,17 @@ async def ask_in_new_sessions(
         for settings, title in zip(wanted, titles_for(wanted, text), strict=True)
     ]
     await asyncio.gather(*(engine.runner.prompt(session_id, text) for session_id in ids))
-    return await _together(engine, ids, text)
+    return await _tag_together(engine, ids, text)
 
 
 async def ask_in_forks(
-    engine: Engine, session_id: str, place: ForkPlace, text: str, rows: Sequence[Row]
+    engine: Engine, session_id: str, place: ForkPlace, text: str, rows: Sequence[SettingsRow]
 ) -> list[str]:
     """Creates a fork at `place` for each of `rows`, each with `text` as next prompt; their ids.
 
     On NotFound, BadInput, Refused or Conflict none is left.
     """
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         base = settings_at(live.session, place)
         if not place.prompt and live.session.state not in ("idle", "failed", "interrupted"):
             raise Conflict(
@@ -593,25 +599,25 @@ async def ask_in_forks(
             )
     titles = titles_for(await _settings(engine, rows, base), text)
 
-    async def forked(row: Row, title: str) -> str:
-        def change(_: Settings) -> Row:
+    async def fork_row(row: SettingsRow, title: str) -> str:
+        def change(_: Settings) -> SettingsRow:
             return row
 
         return await fork(engine, session_id, place, change=change, text=text, title=title)
 
-    forks = (forked(row, title) for row, title in zip(rows, titles, strict=True))
+    forks = (fork_row(row, title) for row, title in zip(rows, titles, strict=True))
     outcomes = await asyncio.gather(*forks, return_exceptions=True)
     if failed := [outcome for outcome in outcomes if isinstance(outcome, BaseException)]:
         for outcome in outcomes:
             if isinstance(outcome, str):
                 await engine.runner.delete(outcome)
         raise failed[0]
-    return await _together(
+    return await _tag_together(
         engine, [outcome for outcome in outcomes if isinstance(outcome, str)], text
     )
 
 
-async def _together(engine: Engine, ids: list[str], text: str) -> list[str]:
+async def _tag_together(engine: Engine, ids: list[str], text: str) -> list[str]:
     """Gives all of them one tag, so that the list finds them together."""
     title = engine.keys.redactor().redact_text(title_of(text))  # redacted before it is cut
     printable = "".join(character for character in title if character.isprintable())
@@ -631,7 +637,7 @@ def settings_at(session: Session, place: ForkPlace) -> Settings:
     return held[-1]
 
 
-async def _settings(engine: Engine, rows: Sequence[Row], base: Settings) -> list[Settings]:
+async def _settings(engine: Engine, rows: Sequence[SettingsRow], base: Settings) -> list[Settings]:
     """The settings of each row, applied to `base`; BadInput names the invalid row."""
     all_settings = []
     for number, row in enumerate(rows, 1):

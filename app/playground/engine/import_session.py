@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from playground.core.decide import cut_off
+from playground.core.decide import close_imported
 from playground.core.errors import BadInput
 from playground.core.session import Prompt, Session
-from playground.core.settings import Limits, Profile, Settings, with_waits
+from playground.core.settings import Limits, Profile, Settings, apply_timeouts
 from playground.engine.engine import Engine
 from playground.engine.sessions import new_id
 from playground.engine.settings import sound_params, unnamed_profile
 from playground.exchange import html
 from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle, read_session
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.requests_import import (
     ImportedRequest,
     check_size,
@@ -32,7 +32,7 @@ from playground.exchange.requests_import import (
 from playground.exchange.session_redaction import redact_session
 from playground.protocols.parameters import THINKING
 from playground.protocols.request import text_of
-from playground.store.writes import Chunk, Closed, WriteBatch, summary_of, title_of
+from playground.store.writes import Chunk, ClosedRecording, WriteBatch, summary_of, title_of
 
 WHAT = (
     "a session that was exported as JSON Lines or shared as HTML, the body of a request to OpenAI, "
@@ -53,10 +53,10 @@ async def import_session(engine: Engine, data: bytes) -> str:
         reads = _read
     try:
         bundle = await asyncio.to_thread(reads, engine, data)
-    except Unreadable as error:
+    except UnreadableText as error:
         raise BadInput(str(error)) from None
     await engine.log.append(batch_of(bundle))
-    engine.sessions.ring_list()
+    engine.sessions.notify_list()
     return bundle.session.id
 
 
@@ -69,7 +69,7 @@ def _read(engine: Engine, data: bytes) -> SessionBundle:
 def _check_readable(session: Session) -> None:
     try:
         check_size(session)
-    except Unreadable as error:
+    except UnreadableText as error:
         raise BadInput(str(error)) from None
 
 
@@ -78,9 +78,9 @@ def _read_request(engine: Engine, data: bytes) -> SessionBundle:
     imported = read_requests(data.decode("utf-8", "replace"))
     if not imported.requests:
         raise BadInput(f"{imported.problem} Import {WHAT}.")
-    pasted, now = _sound(imported.requests[0]), engine.sessions.clock()
+    pasted, now = _keep_valid_params(imported.requests[0]), engine.sessions.clock()
     converted = session_from_request(
-        pasted, _asked_profile(engine, pasted), new_id(), pasted.at_ms or now
+        pasted, _profile_for_request(engine, pasted), new_id(), pasted.at_ms or now
     )
     for note in (*imported.notes, *converted.notes):
         converted.tell("brought", note)
@@ -103,7 +103,7 @@ def _read_request(engine: Engine, data: bytes) -> SessionBundle:
     return redact_session(bundle, engine.keys.secrets()).bundle
 
 
-def _sound(pasted: ImportedRequest) -> ImportedRequest:
+def _keep_valid_params(pasted: ImportedRequest) -> ImportedRequest:
     """Keeps the parameters that a user could have chosen and adds a note on the others. An object
     that controls thinking becomes an extra member, unchanged."""
     setup, word = pasted.setup, THINKING.get(pasted.protocol)
@@ -120,7 +120,7 @@ def _sound(pasted: ImportedRequest) -> ImportedRequest:
     return replace(pasted, setup=setup, notes=(*pasted.notes, *notes))
 
 
-def _asked_profile(engine: Engine, pasted: ImportedRequest) -> Profile:
+def _profile_for_request(engine: Engine, pasted: ImportedRequest) -> Profile:
     """The user's profile for the request's address, or a new one for that address."""
     rows = [profile for profile in engine.profiles() if profile.protocol == pasted.protocol]
     if not pasted.base_url:
@@ -140,12 +140,12 @@ def batch_of(bundle: SessionBundle, *, own: bool = False) -> WriteBatch:
             chunks.append(Chunk(number, start, piece.at_ms, piece.data))
             start += len(piece.data)
     ends = [
-        Closed(number, recording.clean, recording.masked, recording.sha256)
+        ClosedRecording(number, recording.clean, recording.masked, recording.sha256)
         for number, recording in bundle.recordings.items()
         if recording.clean or recording.masked or recording.sha256
     ]
     if not own:
-        cut_off(bundle.session)
+        close_imported(bundle.session)
     summary = summary_of(bundle.session, bundle.title, bundle.created_ms, own=own)
     if not own:
         summary = replace(summary, parent="", parent_seq=0)
@@ -161,7 +161,7 @@ def batch_of(bundle: SessionBundle, *, own: bool = False) -> WriteBatch:
     )
 
 
-def harmless(engine: Engine, settings: Settings) -> Settings:
+def harmless_settings(engine: Engine, settings: Settings) -> Settings:
     """Default settings for a fork of an imported session; nothing of it is requested or run. Tools
     are off, and the profile is the user's own of that name and address, else the simulator. Limits
     are the defaults; parameters that a user could not choose and extra members are dropped, except
@@ -175,7 +175,7 @@ def harmless(engine: Engine, settings: Settings) -> Settings:
         params=sound_params(settings.params),
         extra=_system_blocks(settings) if profile.protocol == settings.profile.protocol else {},
         stream=settings.stream,
-        limits=with_waits(Limits(), profile),
+        limits=apply_timeouts(Limits(), profile),
     )
 
 

@@ -17,18 +17,18 @@ LONGEST_TAG = 40
 
 async def pin(engine: Engine, session_id: str, *, on: bool) -> None:
     """Pins the session to the top of the list, or unpins it. NotFound: no such session."""
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         await log.pin(engine.database, session_id, engine.sessions.clock() if on else None)
         live.pinned = on
-    engine.sessions.ring_list()
+    engine.sessions.notify_list()
 
 
 async def archive(engine: Engine, session_id: str, *, on: bool) -> None:
     """Hides the session from the list (search still finds it), or shows it again. NotFound."""
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         await log.archive(engine.database, session_id, engine.sessions.clock() if on else None)
         live.archived = on
-    engine.sessions.ring_list()
+    engine.sessions.notify_list()
 
 
 async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str, ...]:
@@ -46,10 +46,10 @@ async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str
         raise BadInput(
             f"{long[:50]!r} is not a tag. A tag has 1 to {LONGEST_TAG} visible characters."
         )
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         await log.set_tags(engine.database, session_id, clean_tags)
         live.tags = clean_tags
-    engine.sessions.ring_list()
+    engine.sessions.notify_list()
     return clean_tags
 
 
@@ -59,7 +59,7 @@ async def purge(engine: Engine, session_ids: Sequence[str]) -> None:
     async with engine.purging:
         try:
             for session_id in session_ids:
-                async with engine.sessions.holding(session_id) as live:
+                async with engine.sessions.lock_session(session_id) as live:
                     await engine.sessions.purge(live)
                 engine.rules.forget(session_id)
                 await engine.executors.forget(session_id)
@@ -68,7 +68,7 @@ async def purge(engine: Engine, session_ids: Sequence[str]) -> None:
             await shrink(engine.database)
 
 
-async def bin_of(engine: Engine) -> list[str]:
+async def sessions_in_bin(engine: Engine) -> list[str]:
     """The deleted sessions that can be restored."""
     return await deleted_sessions(engine.database)
 

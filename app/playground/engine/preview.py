@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from playground.core.decide import Record, SendRequest, next_commands, next_request
 from playground.core.errors import BadInput
 from playground.core.events import PromptAdded, RequestSent, ResponseEnded, Warned
-from playground.core.messages import cannot_go_back, model_request, wire_id
+from playground.core.messages import model_request, sealed_history_pause, wire_id
 from playground.core.session import Call, Prompt, Session, Turn
 from playground.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol
 from playground.core.tools import Content, ToolChoice
 from playground.engine.engine import Engine
 from playground.engine.redaction import redact_event
-from playground.protocols.parameters import extra_told_to
+from playground.protocols.parameters import extra_for
 from playground.protocols.registry import CODECS
 from playground.secrets.redaction import Redactor
 
@@ -66,19 +66,19 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
     settings = session.settings
     assert settings is not None
     if session.tapped is not None and session.turns and not wire:
-        return _received(session.turns[-1])
-    ahead, says = _ahead(session, draft, engine.keys.redactor())
+        return _received_preview(session.turns[-1])
+    ahead, says = _session_ahead(session, draft, engine.keys.redactor())
     untold: tuple[str, ...] = ()
     if wire:
-        profile = profile_on(engine.profiles(), settings.profile, wire)
-        extra, untold = extra_told_to(profile.protocol, settings)
+        profile = profile_for_wire(engine.profiles(), settings.profile, wire)
+        extra, untold = extra_for(profile.protocol, settings)
         ahead.settings = replace(settings, profile=profile, model="", extra=extra)
     choice, note = _choice(ahead)
     prepared = engine.client.prepare(ahead, choice)
-    failed, kept_back = prepared.failed, cannot_go_back(ahead)
+    failed, kept_back = prepared.failed, sealed_history_pause(ahead)
     if wire and failed is not None and failed.failure != "bad_request":
         failed = None  # it is only shown: no key is needed for that
-    sentences = (*says, *_stand_ins(ahead, choice), *([note] if note else []))
+    sentences = (*says, *_placeholder_notes(ahead, choice), *([note] if note else []))
     assert ahead.settings is not None
     return Preview(
         ahead.settings.profile,
@@ -89,39 +89,39 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
     )
 
 
-def _received(turn: Turn) -> Preview:
+def _received_preview(turn: Turn) -> Preview:
     """The agent's last request as received; its next one cannot be known."""
     return Preview(turn.settings.profile, turn.request, says=(AS_RECEIVED,))
 
 
-def notes_alone(engine: Engine, session: Session) -> Preview:
+def preview_notes(engine: Engine, session: Session) -> Preview:
     """The preview for its notes only: images go without their data, so that no megabytes are
     encoded for a line of text. Its body is not the one that would be sent."""
-    items = [_without_data(item) for item in session.items]
+    items = [_drop_item_data(item) for item in session.items]
     return preview(engine, replace(session, items=items))
 
 
-def _without_data(item: Prompt | Turn) -> Prompt | Turn:
+def _drop_item_data(item: Prompt | Turn) -> Prompt | Turn:
     match item:
         case Prompt() if item.images:
-            return replace(item, images=_emptied(item.images))
+            return replace(item, images=_drop_content_data(item.images))
         case Turn() if any(call.result is not None for call in item.calls):
-            return replace(item, calls=[_call_without_data(call) for call in item.calls])
+            return replace(item, calls=[_drop_call_data(call) for call in item.calls])
     return item
 
 
-def _call_without_data(call: Call) -> Call:
+def _drop_call_data(call: Call) -> Call:
     result = call.result
     if result is None or not any(piece.data for piece in result.content):
         return call
-    return replace(call, result=replace(result, content=_emptied(result.content)))
+    return replace(call, result=replace(result, content=_drop_content_data(result.content)))
 
 
-def _emptied(content: Sequence[Content]) -> tuple[Content, ...]:
+def _drop_content_data(content: Sequence[Content]) -> tuple[Content, ...]:
     return tuple(replace(piece, data=NO_DATA) if piece.data else piece for piece in content)
 
 
-def profile_on(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:
+def profile_for_wire(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:
     """A profile for a protocol: the simulator's for simulated sessions, else the vendor's."""
     protocol = next((name for name in WIRES if name == wire), None)
     if protocol is None:
@@ -135,7 +135,7 @@ def profile_on(profiles: Sequence[Profile], own: Profile, wire: str) -> Profile:
     return next(iter(rows), simulator)
 
 
-def _ahead(session: Session, draft: Draft, redactor: Redactor) -> tuple[Session, list[str]]:
+def _session_ahead(session: Session, draft: Draft, redactor: Redactor) -> tuple[Session, list[str]]:
     """A copy of `session` as of the moment its next request is sent."""
     items, says, last = list(session.items), [], session.last_item
     free = session.state != "running" and not session.waiting
@@ -145,7 +145,7 @@ def _ahead(session: Session, draft: Draft, redactor: Redactor) -> tuple[Session,
         items.append(Prompt(session.prompts + 1, added.text, session.seq + 1, 0, added.images))
     else:
         says = _words(session, draft, last)
-        items = [_over(item) if item is last else item for item in items]
+        items = [_finish_item(item) if item is last else item for item in items]
     ahead = replace(session, items=items, stopped=False, paused="", retrying=None)
     ahead.resumed_turn = len(session.turns)
     return ahead, says
@@ -171,7 +171,7 @@ def _words(session: Session, draft: Draft, last: Prompt | Turn | None) -> list[s
     return says
 
 
-def _over(item: Prompt | Turn) -> Prompt | Turn:
+def _finish_item(item: Prompt | Turn) -> Prompt | Turn:
     """The item without pending work: a failed turn is dropped, calls count as done."""
     match item:
         case Turn() if item.failure is not None:
@@ -193,9 +193,9 @@ def _choice(ahead: Session) -> tuple[ToolChoice, str]:
     return ahead.settings.tool_choice, ""
 
 
-def _stand_ins(ahead: Session, choice: ToolChoice) -> list[str]:
+def _placeholder_notes(ahead: Session, choice: ToolChoice) -> list[str]:
     """A sentence on the calls that have no result, with the text the model gets instead."""
-    calls = _unanswered(ahead)
+    calls = _unanswered_calls(ahead)
     if not calls:
         return []
     parts = [
@@ -211,7 +211,7 @@ def _stand_ins(ahead: Session, choice: ToolChoice) -> list[str]:
     return [f"{count} missing ({names}); the placeholder is “{words}”"]
 
 
-def _unanswered(ahead: Session) -> list[Call]:
+def _unanswered_calls(ahead: Session) -> list[Call]:
     """Calls without a result; only the last turn can have any."""
     turn = next((i for i in reversed(ahead.items) if isinstance(i, Turn) and not i.dropped), None)
     if turn is None or turn.end is None:

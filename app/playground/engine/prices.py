@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from playground.core.events import Usage
-from playground.core.limits import written
+from playground.core.run_limits import output_tokens
 from playground.core.settings import Profile
 from playground.net.keys import is_loopback
 
@@ -21,7 +21,7 @@ INSTALLED = find_spec("genai_prices") is not None
 _list_read = False
 
 
-def takes_a_moment(profile: Profile) -> bool:
+def needs_price_list(profile: Profile) -> bool:
     """Whether `cost` has to load the price list first, which is slow."""
     return not (_list_read or not INSTALLED or profile.simulated or is_loopback(profile.base_url))
 
@@ -39,7 +39,7 @@ def cost(profile: Profile, model: str, usage: Usage) -> float | None:
         snapshot = get_snapshot()
         _list_read = True
         provider = snapshot.find_provider(None, None, profile.base_url)
-        if not _at_a_boundary(provider.api_pattern, profile.base_url):
+        if not _matches_whole_host(provider.api_pattern, profile.base_url):
             return None
         price = genai_prices.calc_price(
             genai_prices.Usage(**counted), model, provider_id=provider.id
@@ -50,7 +50,7 @@ def cost(profile: Profile, model: str, usage: Usage) -> float | None:
     return float(price.total_price) or None
 
 
-def why_unknown(profile: Profile, model: str) -> str:
+def unknown_price_reason(profile: Profile, model: str) -> str:
     """A sentence on why answers of `model` have no price here; "" if they have one."""
     if profile.simulated:
         return "The simulator is free, so no cost is counted."
@@ -73,7 +73,7 @@ def why_unknown(profile: Profile, model: str) -> str:
 
 def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
     """All input and output tokens, and the cached ones included; None if unknown."""
-    read, wrote = usage.input_tokens, written(protocol, usage)
+    read, wrote = usage.input_tokens, output_tokens(protocol, usage)
     if read is None or wrote is None:
         return None
     cached, cache_writes = usage.cached_tokens or 0, usage.cache_write_tokens or 0
@@ -82,22 +82,22 @@ def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
     match protocol:
         case "anthropic":
             read += cached + cache_writes  # Anthropic's input_tokens exclude cached ones
-            long = _whole(usage.raw.get("cache_creation"), "ephemeral_1h_input_tokens")
+            long = _whole_number(usage.raw.get("cache_creation"), "ephemeral_1h_input_tokens")
             if 0 < long <= cache_writes:
                 counted["cache_write_1h_tokens"] = long
         case "gemini":
-            read += _whole(usage.raw, "toolUsePromptTokenCount")
+            read += _whole_number(usage.raw, "toolUsePromptTokenCount")
         case "openai_chat":
-            apart = read + wrote + thought == _whole(usage.raw, "total_tokens")
+            apart = read + wrote + thought == _whole_number(usage.raw, "total_tokens")
             wrote += thought if apart else 0  # xAI counts them this way
     return {"input_tokens": read, "output_tokens": wrote, **{k: v for k, v in counted.items() if v}}
 
 
-def _whole(value: Any, name: str) -> int:
+def _whole_number(value: Any, name: str) -> int:
     count = value.get(name) if isinstance(value, Mapping) else None
     return count if isinstance(count, int) and not isinstance(count, bool) else 0
 
 
-def _at_a_boundary(pattern: str, url: str) -> bool:
+def _matches_whole_host(pattern: str, url: str) -> bool:
     """Whether `pattern` matches the whole host of `url`, not just the beginning of it."""
     return re.match(rf"(?:{pattern})(?:(?<=[./])|[/:?]|$)", url) is not None

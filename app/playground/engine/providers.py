@@ -17,7 +17,7 @@ from playground.core.events import PartDelta, PartStarted, ResponseEnded, Respon
 from playground.core.json_values import load_json
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.providers import SHIPPED
-from playground.core.settings import Limits, Profile, with_waits
+from playground.core.settings import Limits, Profile, apply_timeouts
 from playground.core.tools import ToolChoice
 from playground.engine.responses import base_url_of, join_headers
 from playground.net.client import HttpClient, NetworkError, ProviderResponse
@@ -39,7 +39,7 @@ MOST_WORDS = 2000
 
 
 @dataclass(frozen=True)
-class Tested:
+class ProviderCheck:
     """The result of a test. `sentence` is ours; `words` are the model's or the provider's own.
 
     Times in ms since the request was made: to the first byte of the answer, and to its end.
@@ -70,7 +70,7 @@ class Listing:
     total_ms: int | None = None
 
 
-Report = TypeVar("Report", Tested, Listing)
+ReportT = TypeVar("ReportT", ProviderCheck, Listing)
 Mask = Callable[[str], str]
 
 
@@ -105,25 +105,25 @@ class Providers:
         asked, models = self._known.get(profile.name, (None, ()))
         return models if asked == profile else ()
 
-    async def test(self, profile: Profile, model: str = "") -> Tested:
+    async def test(self, profile: Profile, model: str = "") -> ProviderCheck:
         """Sends a small request without tools; returns the model's answer or the failure.
 
         If no model is named, uses the first one that the provider lists.
         """
-        return _masked(await self._test(profile, model), self._keys.redactor().redact_text)
+        return _mask_report(await self._test(profile, model), self._keys.redactor().redact_text)
 
     async def models(self, profile: Profile) -> Listing:
         """The provider's own list of models; cached until the next call."""
-        return _masked(await self._models(profile), self._keys.redactor().redact_text)
+        return _mask_report(await self._models(profile), self._keys.redactor().redact_text)
 
-    async def _test(self, profile: Profile, model: str) -> Tested:
+    async def _test(self, profile: Profile, model: str) -> ProviderCheck:
         model = model or profile.model
         known = self.known_models(profile)
         if not model and not known:
             listing = await self._models(profile)
             if not listing.ok:
                 sentence, words, status = listing.sentence, listing.words, listing.status
-                return Tested(
+                return ProviderCheck(
                     False,
                     sentence,
                     words,
@@ -135,13 +135,13 @@ class Providers:
         model = model or known[0].id
         try:
             protocol_codec, base_url = codec(profile.protocol), self._base_url(profile)
-            request = protocol_codec.encode(_tiny(profile, model))
+            request = protocol_codec.encode(_tiny_request(profile, model))
         except BadInput as error:
-            return Tested(False, str(error), model=model)
+            return ProviderCheck(False, str(error), model=model)
         url = join_url(base_url, request.path)
-        missing = self._keys.missing(profile)
+        missing = self._keys.missing_reason(profile)
         if missing:
-            return Tested(False, missing, model=model, url=url)
+            return ProviderCheck(False, missing, model=model, url=url)
         headers = self._headers(protocol_codec, profile, request)
         limits = _limits(profile, TEST_BYTES)
         read = await self._read(
@@ -153,17 +153,17 @@ class Providers:
             body=request.body,
             limits=limits,
         )
-        return self._tested(profile, model, url, read, request.notes)
+        return self._provider_check(profile, model, url, read, request.notes)
 
     async def _models(self, profile: Profile) -> Listing:
         try:
             protocol_codec, base_url = codec(profile.protocol), self._base_url(profile)
             # The list needs the headers of any request, for example the version of Anthropic's API.
-            request = protocol_codec.encode(_tiny(profile, profile.model or "any"))
+            request = protocol_codec.encode(_tiny_request(profile, profile.model or "any"))
         except BadInput as error:
             return Listing(False, str(error))
         url = join_url(base_url, protocol_codec.models_path)
-        missing = self._keys.missing(profile)
+        missing = self._keys.missing_reason(profile)
         if missing:
             return Listing(False, missing, url=url)
         headers = self._headers(protocol_codec, profile, request)
@@ -223,9 +223,9 @@ class Providers:
             read.events += [event for *_, event in read.decoder.end(read.trouble is None)]
         return read
 
-    def _tested(
+    def _provider_check(
         self, profile: Profile, model: str, url: str, read: _ResponseRead, notes: tuple[str, ...]
-    ) -> Tested:
+    ) -> ProviderCheck:
         mask = self._keys.redactor().redact_text
         kinds = {
             logged.index: logged.part_kind
@@ -237,7 +237,7 @@ class Providers:
             for logged in read.events
             if isinstance(logged, PartDelta) and kinds.get(logged.index) in ("text", "refusal")
         )
-        tested = Tested(
+        tested = ProviderCheck(
             False,
             sentence="",
             words=mask(text.strip())[:MOST_WORDS],
@@ -251,7 +251,7 @@ class Providers:
         )
         ended = next((logged for logged in read.events if isinstance(logged, ResponseEnded)), None)
         if ended is None or read.trouble is not None:
-            sentence, words = _failed(read, profile, mask)
+            sentence, words = _failure_words(read, profile, mask)
             return replace(tested, sentence=sentence, words=words or tested.words)
         if tested.words:
             return replace(tested, ok=True, sentence="It answers.")
@@ -264,7 +264,7 @@ class Providers:
         mask = self._keys.redactor().redact_text
         listing = Listing(False, "", url=url, status=read.status, total_ms=read.total_ms)
         if read.trouble is not None or read.status is None or read.status >= 400:
-            sentence, words = _failed(read, profile, mask)
+            sentence, words = _failure_words(read, profile, mask)
             if read.status in (404, 405):
                 sentence = "It does not list its models there. Type the model's name. " + sentence
             return replace(listing, sentence=sentence, words=words)
@@ -276,20 +276,20 @@ class Providers:
             sentence = (
                 f"The response is not JSON{called}. Check that the base URL is that of the API."
             )
-            return replace(listing, sentence=sentence, words=_shown(read.body))
-        models = tuple(_short(model, mask) for model in protocol_codec.models(value) if model.id)[
-            :MOST_MODELS
-        ]
+            return replace(listing, sentence=sentence, words=_body_excerpt(read.body))
+        models = tuple(
+            _shorten_model(model, mask) for model in protocol_codec.models(value) if model.id
+        )[:MOST_MODELS]
         if not models:
             sentence = "The answer names no model. Check that the base URL is that of the API."
             if isinstance(value, dict) and any(value.get(key) == [] for key in ("data", "models")):
-                sentence = "It has no model yet." + _start(profile, " ")
-            return replace(listing, sentence=sentence, words=_shown(read.body))
+                sentence = "It has no model yet." + _start_hint(profile, " ")
+            return replace(listing, sentence=sentence, words=_body_excerpt(read.body))
         count = "1 model" if len(models) == 1 else f"{len(models)} models"
         return replace(listing, ok=True, sentence=f"{count}.", models=models)
 
 
-def _tiny(profile: Profile, model: str) -> ModelRequest:
+def _tiny_request(profile: Profile, model: str) -> ModelRequest:
     prompt = Message("user", (MessagePart("text", PROMPT),))
     params = {"max_tokens": MAX_TOKENS}
     return ModelRequest(
@@ -304,7 +304,7 @@ def _tiny(profile: Profile, model: str) -> ModelRequest:
 
 
 def _limits(profile: Profile, most_bytes: int) -> Limits:
-    limits = with_waits(Limits(max_stream_bytes=most_bytes), profile)
+    limits = apply_timeouts(Limits(max_stream_bytes=most_bytes), profile)
     return replace(limits, wall_s=profile.connect_s + profile.first_byte_s + LONGER_S)
 
 
@@ -323,12 +323,12 @@ def _take(read: _ResponseRead, data: bytes) -> None:
         read.events += [event for *_, event in read.decoder.feed(data)]
 
 
-def _failed(read: _ResponseRead, profile: Profile, mask: Mask) -> tuple[str, str]:
+def _failure_words(read: _ResponseRead, profile: Profile, mask: Mask) -> tuple[str, str]:
     """Our sentence about a failed request, and the provider's own words."""
     if read.trouble is not None and not read.trouble.began:
         sentence = read.trouble.sentence(mask)
         if read.trouble.failure == "unreachable":
-            sentence += _start(profile, " ")
+            sentence += _start_hint(profile, " ")
         return sentence, ""
     failure = next((logged for logged in read.events if isinstance(logged, ResponseFailed)), None)
     if failure is None:
@@ -338,7 +338,7 @@ def _failed(read: _ResponseRead, profile: Profile, mask: Mask) -> tuple[str, str
     return sentence, mask(words)[:MOST_WORDS] if failure.error is not None else ""
 
 
-def _start(profile: Profile, before: str) -> str:
+def _start_hint(profile: Profile, before: str) -> str:
     """How to start a server on this machine, after the text `before`; "" for a remote one."""
     vendor = SHIPPED.get(profile.name)
     if vendor is not None and vendor.start:
@@ -346,23 +346,23 @@ def _start(profile: Profile, before: str) -> str:
     return before + "Is the server running?" if is_loopback(profile.base_url) else ""
 
 
-def _short(model: ModelInfo, mask: Mask) -> ModelInfo:
+def _shorten_model(model: ModelInfo, mask: Mask) -> ModelInfo:
     return replace(model, id=mask(model.id)[:300], name=mask(model.name)[:300])
 
 
-def _masked(report: Report, mask: Mask) -> Report:
+def _mask_report(report: ReportT, mask: Mask) -> ReportT:
     """Masks all texts of the report again, whichever function wrote them."""
     texts: dict[str, Any] = {
         field.name: mask(getattr(report, field.name))
         for field in fields(report)
         if isinstance(getattr(report, field.name), str)
     }
-    if isinstance(report, Tested):
+    if isinstance(report, ProviderCheck):
         texts["notes"] = tuple(mask(note) for note in report.notes)
     return replace(report, **texts)
 
 
-def _shown(body: bytearray) -> str:
+def _body_excerpt(body: bytearray) -> str:
     return bytes(body[:400]).decode("utf-8", "replace").strip()
 
 

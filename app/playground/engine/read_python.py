@@ -19,13 +19,13 @@ from playground.core.json_values import load_json
 from playground.core.tools import Tool
 from playground.engine.engine import Engine
 from playground.engine.sessions import new_id
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.python_objects import tools_from_objects
 from playground.exchange.python_source import MOST_BYTES
 from playground.exchange.tool_entry import ImportedTools
 from playground.executors.executor import Invocation
 from playground.executors.python.executor import READER
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 
 TIMEOUT_S = 60.0
 """The time for the imports of a file, in seconds; those of some frameworks take more than ten."""
@@ -133,6 +133,6 @@ async def _read(
         return ImportedTools(problem=engine.keys.redactor().redact_text(result.text))
     try:
         listed = load_json(result.text)
-        return await run_apart(tools_from_objects, listed, text, file, wanted.interpreter)
-    except (ValueError, Unreadable):
+        return await run_in_daemon(tools_from_objects, listed, text, file, wanted.interpreter)
+    except (ValueError, UnreadableText):
         return ImportedTools(problem="Its process did not return a list of tools.")

@@ -119,24 +119,24 @@ def redact_event(event: Event, redactor: Redactor) -> Event:
         case CallDoubted(problem=problem):
             return replace(event, problem=replace(problem, message=text(problem.message)))
         case CallProgressed():
-            masked_real = None if event.real is None else _masked_result(event.real, redactor)
+            masked_real = None if event.real is None else _mask_result(event.real, redactor)
             return replace(
                 event, text=text(event.text), output=text(event.output), real=masked_real
             )
         case TaskEnded(result=ToolResult() as result):
-            return replace(event, result=_masked_result(result, redactor))
+            return replace(event, result=_mask_result(result, redactor))
         case CallDecided(arguments=arguments):
             edited = None if arguments is None else text(arguments)
             return replace(event, text=text(event.text), arguments=edited)
         case CallEnded(result=result, real=real):
-            masked_real = None if real is None else _masked_result(real, redactor)
-            return replace(event, result=_masked_result(result, redactor), real=masked_real)
+            masked_real = None if real is None else _mask_result(real, redactor)
+            return replace(event, result=_mask_result(result, redactor), real=masked_real)
         case ResponseFailed():
             return replace(event, message=text(event.message), error=data(event.error))
     return event
 
 
-def _masked_result(result: ToolResult, redactor: Redactor) -> ToolResult:
+def _mask_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     content = tuple(
         replace(piece, text=redactor.redact_text(piece.text)) for piece in result.content
     )
@@ -238,7 +238,7 @@ class ShownText:
         if text:
             self.tail.append(text[1 - SHORTEST :])
 
-    def masked(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """The whole text with stars. Where only a few characters of a secret are in it, repeats
         what was shown of them: `verify` accepts no stars shorter than a secret."""
         spans = self.mask.spans(self.base, self.base + self.size)
@@ -252,7 +252,7 @@ class ShownText:
 
 
 @dataclass(slots=True)
-class Waiting:
+class HeldEvent:
     """An event or side text that is held back, with its time and byte span, its text, and the
     position `at` of it in the mask. `name` is the name's text (start and end of a part), `cited`
     that of its citations (end of a part), `tokens` the texts of its tokens."""
@@ -288,25 +288,25 @@ class Waiting:
         more = (self.name, self.cited, *self.tokens)
         return any(text is not None and text.mask.has_secrets for text in more)
 
-    def masked(self) -> Event | SideText:
+    def mask_event(self) -> Event | SideText:
         """The event with stars."""
         event, shown_text = self.event, self.shown_text
         name = self.name
         if isinstance(event, PartStarted | PartEnded) and name is not None:
-            event = replace(event, name=name.mask.masked(0, event.name))
+            event = replace(event, name=name.mask.mask(0, event.name))
         if isinstance(event, PartEnded):
             if shown_text is not None and len(event.text) == shown_text.size:
-                text = shown_text.masked(event.text)
-                meta = _masked_like(event.meta, event.text, text)
+                text = shown_text.mask_text(event.text)
+                meta = _mask_repeats(event.meta, event.text, text)
                 event = replace(event, text=text, meta=meta)
             if self.cited is not None and self.cited.mask.has_secrets:
-                event = replace(event, meta=_with_cited(event.meta, self.cited.shown))
+                event = replace(event, meta=_replace_citations(event.meta, self.cited.shown))
         elif isinstance(event, PartDelta | SideText) and shown_text is not None:
-            event = replace(event, text=shown_text.mask.masked(self.at, event.text))
+            event = replace(event, text=shown_text.mask.mask(self.at, event.text))
         return event
 
 
-def _masked_like(value: Any, text: str, masked: str) -> Any:
+def _mask_repeats(value: Any, text: str, masked: str) -> Any:
     """JSON data of an answer, with strings that are a substring of `text` replaced by the same
     substring of `masked`: some providers also repeat a part's text in pieces."""
     match value:
@@ -314,13 +314,13 @@ def _masked_like(value: Any, text: str, masked: str) -> Any:
             place = text.find(value) if len(value) >= SHORTEST else -1
             return value if place < 0 else masked[place : place + len(value)]
         case dict():
-            return {name: _masked_like(item, text, masked) for name, item in value.items()}
+            return {name: _mask_repeats(item, text, masked) for name, item in value.items()}
         case list():
-            return [_masked_like(item, text, masked) for item in value]
+            return [_mask_repeats(item, text, masked) for item in value]
     return value
 
 
-def _with_cited(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, Any]:
+def _replace_citations(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, Any]:
     """A block with its cited texts as they were shown; empty ones were not shown."""
     block = meta.get("block")
     cited = block.get("citations") if isinstance(block, dict) else None
@@ -335,7 +335,7 @@ def _with_cited(meta: Mapping[str, Any], shown: Sequence[str]) -> Mapping[str, A
     return {**meta, "block": {**block, "citations": citations}}
 
 
-def _secret_after(
+def _continued_secrets(
     redactor: Redactor, before: str, literals: Sequence[StringSpan]
 ) -> Iterator[tuple[StringSpan, Sequence[Span]]]:
     """For each of `literals`, its secret spans if they continue the text `before` in this order."""
@@ -368,13 +368,13 @@ def _spans_of(part: PartRedactor, texts: Iterable[str]) -> Iterator[Sequence[Spa
         at += len(text)
 
 
-def _cut_like(part: PartRedactor, texts: Sequence[str]) -> list[str]:
+def _star_texts(part: PartRedactor, texts: Sequence[str]) -> list[str]:
     spans = _spans_of(part, texts)
     return [replace_with_stars(text, marks, "*") for text, marks in zip(texts, spans, strict=True)]
 
 
 @dataclass
-class Released:
+class ReleasedItems:
     """What may be saved and shown, in order."""
 
     events: list[tuple[Event, int, int, int]] = field(default_factory=list)
@@ -394,16 +394,16 @@ class StreamRedactor:
         self._redactor = redactor
         self._hash = hashlib.sha256()
         self._pieces: deque[tuple[int, bytes]] = deque()  # (time in ms, bytes) as they came
-        self._events: deque[Waiting] = deque()
+        self._events: deque[HeldEvent] = deque()
         self._joins = joins
         self._kinds: dict[int, PartKind] = {}
         self._parts: dict[int, ShownText] = {}
-        self._beside: OrderedDict[tuple[int, str], ShownText] = (
+        self._side_texts: OrderedDict[tuple[int, str], ShownText] = (
             OrderedDict()
         )  # the oldest is quickly removed
         self._ended: dict[PartKind, tuple[ShownText, PartEnded]] = {}  # next may continue it
         self._lasts = {""}  # texts that an incomplete frame may continue
-        self._undecided: Waiting | None = None
+        self._undecided: HeldEvent | None = None
         self._may_wait = False  # the last text that grew held something back
         self._has_secrets = False  # some text contains, or contained, a secret
         self._cut: set[str] = set()  # ends of parts that are the beginning of a secret
@@ -425,12 +425,12 @@ class StreamRedactor:
         self._pieces.append((at_ms, data))
 
     def add_event(self, event: Event | SideText, at_ms: int, start: int, end: int) -> None:
-        waiting = Waiting(event, at_ms, start, end)
+        waiting = HeldEvent(event, at_ms, start, end)
         match event:
             case PartDelta(index=index, text=text):
-                self._go_on(waiting, self._parts[index], text)
+                self._extend_text(waiting, self._parts[index], text)
             case SideText(part=index, member=member, text=text):
-                self._go_on(waiting, self._side_text(index, member), text)
+                self._extend_text(waiting, self._side_text(index, member), text)
             case PartStarted(index=index, part_kind=kind):
                 self._kinds[index] = kind
                 shown_text = ShownText(PartRedactor(self._redactor))
@@ -438,15 +438,15 @@ class StreamRedactor:
                     before, _ = self._ended.pop(kind)
                     shown_text = ShownText(before.mask, before.mask.size, last=before.last)
                 self._parts[index] = shown_text
-                waiting.name = self._beside.get((index, "name"))
+                waiting.name = self._side_texts.get((index, "name"))
             case PartEnded(index=index):
                 waiting.shown_text = shown_text = self._parts.pop(index)
-                named = self._end_beside(index, "name", whole=event.complete)
+                named = self._end_side_text(index, "name", whole=event.complete)
                 # If the end has a different name, that is masked separately, later.
                 waiting.name = named if named and named.size == len(event.name) else None
-                waiting.cited = self._end_beside(index, "cited_text", whole=event.complete)
+                waiting.cited = self._end_side_text(index, "cited_text", whole=event.complete)
                 kind = self._kinds.pop(index)
-                tokens = self._beside.get((TOKENS.get(kind, TOKENS["text"]), "token"))
+                tokens = self._side_texts.get((TOKENS.get(kind, TOKENS["text"]), "token"))
                 waiting.tokens = [tokens] if tokens is not None else []
                 ends: tuple[ShownText, PartEnded] | None = (shown_text, event)
                 if self._joins and kind in PROSE:
@@ -456,17 +456,17 @@ class StreamRedactor:
                     self._end(*ends)
             case ResponseEnded() | ResponseFailed():
                 streams = (
-                    self._beside.get((token_kind, "token")) for token_kind in TOKENS.values()
+                    self._side_texts.get((token_kind, "token")) for token_kind in TOKENS.values()
                 )
                 waiting.tokens = [stream for stream in streams if stream is not None]
                 whole = isinstance(event, ResponseEnded)
                 for shown_text, ended in self._ended.values():
                     self._end(shown_text, ended, whole=whole)
-                for index, member in list(self._beside):
-                    self._end_beside(index, member, whole=whole)
+                for index, member in list(self._side_texts):
+                    self._end_side_text(index, member, whole=whole)
         self._events.append(waiting)
 
-    def _go_on(self, waiting: Waiting, shown_text: ShownText, text: str) -> None:
+    def _extend_text(self, waiting: HeldEvent, shown_text: ShownText, text: str) -> None:
         waiting.shown_text, waiting.at = shown_text, shown_text.mask.size
         shown_text.feed(text)
         if shown_text.mask.undecided is not None:
@@ -488,14 +488,14 @@ class StreamRedactor:
             self._cut_redactor = Redactor(self._cut)
 
     def _side_text(self, index: int, member: str) -> ShownText:
-        if (index, member) not in self._beside:
-            if len(self._beside) >= _MOST_BESIDE:
-                self._end_beside(*next(iter(self._beside)), whole=True)
-            self._beside[index, member] = ShownText(PartRedactor(self._redactor))
-        return self._beside[index, member]
+        if (index, member) not in self._side_texts:
+            if len(self._side_texts) >= _MOST_BESIDE:
+                self._end_side_text(*next(iter(self._side_texts)), whole=True)
+            self._side_texts[index, member] = ShownText(PartRedactor(self._redactor))
+        return self._side_texts[index, member]
 
-    def _end_beside(self, index: int, member: str, *, whole: bool) -> ShownText | None:
-        shown_text = self._beside.pop((index, member), None)
+    def _end_side_text(self, index: int, member: str, *, whole: bool) -> ShownText | None:
+        shown_text = self._side_texts.pop((index, member), None)
         if shown_text is not None:
             shown_text.mask.end(whole=whole)
             self._has_secrets = self._has_secrets or shown_text.mask.has_secrets
@@ -505,27 +505,27 @@ class StreamRedactor:
         """The answer broke off without an end event; `settled` as for `release`."""
         self._broken_at = settled
         ended = (shown_text for shown_text, _ in self._ended.values())
-        texts = chain(ended, self._parts.values(), self._beside.values())
+        texts = chain(ended, self._parts.values(), self._side_texts.values())
         self._lasts |= {shown_text.last[-_LONGEST:] for shown_text in islice(texts, _MOST_STRINGS)}
 
-    def release(self, settled: int) -> Released:
+    def release(self, settled: int) -> ReleasedItems:
         """Releases all decided content before byte `settled`, the end of the last whole frame."""
         upto = settled
         if self._may_wait:
             if self._undecided is not None and self._undecided.is_undecided:
-                return Released()
+                return ReleasedItems()
             self._undecided = next((event for event in self._events if event.is_undecided), None)
             if self._undecided is not None:
                 upto = min(settled, self._undecided.start)
             self._may_wait = self._undecided is not None
-        events: list[Waiting] = []
+        events: list[HeldEvent] = []
         while self._events and self._events[0].end <= upto:
             events.append(self._events.popleft())
         pieces = self._pieces_before(upto)
         data = pieces[0][1] if len(pieces) == 1 else b"".join(piece for _, piece in pieces)
         if (stars := self._stars_in(data, upto, events)) is not None:
-            data = self._starred(data, stars)
-        released = Released()
+            data = self._star_bytes(data, stars)
+        released = ReleasedItems()
         for waiting in events:
             event = self._show(waiting)
             if not isinstance(event, SideText):
@@ -553,7 +553,7 @@ class StreamRedactor:
             left -= len(piece)
         return pieces
 
-    def _stars_in(self, data: bytes, upto: int, events: Sequence[Waiting]) -> Stars | None:
+    def _stars_in(self, data: bytes, upto: int, events: Sequence[HeldEvent]) -> Stars | None:
         """The stars in `data`, the first held-back bytes, up to byte `upto`, for `events`; None if
         there can be none, as in most deltas."""
         may_hide = b"\\" in data or b'token"' in data  # its name may be escaped, too
@@ -563,29 +563,29 @@ class StreamRedactor:
         if self._cut:
             stars.spans += self._repeated_spans(data, events)
         if self._broken_at < upto and self._redactor.knows_any:
-            stars.spans += self._in_broken_frame(data, events)
+            stars.spans += self._broken_frame_spans(data, events)
         if may_hide and has_tokens(data):
-            stars.add(self._tokens_again(data, events))
+            stars.add(self._repeated_token_stars(data, events))
         if self._has_secrets:
-            stars.add(self._starred_in_frames(data, events))
+            stars.add(self._frame_stars(data, events))
         return stars
 
-    def _show(self, waiting: Waiting) -> Event | SideText:
+    def _show(self, waiting: HeldEvent) -> Event | SideText:
         """The event as it may be shown."""
         event, shown_text = waiting.event, waiting.shown_text
         if self._has_secrets and waiting.has_secrets:
-            event = waiting.masked()
+            event = waiting.mask_event()
         if isinstance(event, PartDelta) and shown_text is not None:
             shown_text.show(event.text)
         elif isinstance(event, PartEnded | ResponseEnded):
-            event = replace(event, meta=self._with_tokens(event.meta, waiting.tokens))
+            event = replace(event, meta=self._replace_tokens(event.meta, waiting.tokens))
         elif isinstance(event, SideText) and event.member in _LISTED and shown_text is not None:
             shown_text.shown.append(event.text)
         elif isinstance(event, Warned | ResponseFailed) and self._cut:
             event = redact_event(event, self._cut_redactor)
         return event
 
-    def _with_tokens(
+    def _replace_tokens(
         self, meta: Mapping[str, Any], tokens: Sequence[ShownText]
     ) -> Mapping[str, Any]:
         """Replaces the tokens in an event's data by those shown, and masks the tokens that a
@@ -595,7 +595,7 @@ class StreamRedactor:
         if isinstance(content, dict) and (texts := texts_of(again)):
             part = _read(self._redactor, texts)
             if part.has_secrets:
-                likely = with_texts(content["logprobs"], _cut_like(part, texts))
+                likely = with_texts(content["logprobs"], _star_texts(part, texts))
                 meta = {**meta, "content": {**content, "logprobs": likely}}
         count = len(texts_of(meta.get("logprobs")))
         texts = []
@@ -607,7 +607,7 @@ class StreamRedactor:
             return meta
         return {**meta, "logprobs": with_texts(meta["logprobs"], texts)}
 
-    def _starred(self, data: bytes, stars: Stars) -> bytes:
+    def _star_bytes(self, data: bytes, stars: Stars) -> bytes:
         """`data`, the first held-back bytes, with its stars."""
         starred = bytearray(data)
         for place in stars.quoted:
@@ -618,7 +618,7 @@ class StreamRedactor:
             self.masked.append((self.saved + start, self.saved + end))
         return bytes(starred)
 
-    def _tokens_again(self, data: bytes, events: Iterable[Waiting]) -> Stars:
+    def _repeated_token_stars(self, data: bytes, events: Iterable[HeldEvent]) -> Stars:
         """The stars in token lists of frames that have no token event."""
         frames = merge_spans(
             (waiting.start, waiting.end)
@@ -637,7 +637,7 @@ class StreamRedactor:
             at = max(at, end)
         return stars
 
-    def _starred_in_frames(self, data: bytes, events: Iterable[Waiting]) -> Stars:
+    def _frame_stars(self, data: bytes, events: Iterable[HeldEvent]) -> Stars:
         """The stars in `data`, the first held-back bytes, for the texts of `events`."""
         frames: dict[tuple[Span, str], list[tuple[str, Sequence[Span]]]] = {}
         starred_frames: set[tuple[Span, str]] = set()
@@ -659,7 +659,7 @@ class StreamRedactor:
                 stars.add(Stars(star_deltas(frame, deltas, members)), start)
         return stars
 
-    def _repeated_spans(self, data: bytes, events: Iterable[Waiting]) -> Iterator[Span]:
+    def _repeated_spans(self, data: bytes, events: Iterable[HeldEvent]) -> Iterator[Span]:
         """The spans of incomplete secrets in frames without deltas: at the end of a part some
         providers repeat its text."""
         text_events = (
@@ -673,7 +673,7 @@ class StreamRedactor:
                 yield at - self.saved + first, at - self.saved + last
             at = max(at, end)
 
-    def _in_broken_frame(self, data: bytes, events: Sequence[Waiting]) -> Iterator[Span]:
+    def _broken_frame_spans(self, data: bytes, events: Sequence[HeldEvent]) -> Iterator[Span]:
         """The spans of strings that continue or begin a secret in a frame that no decoder could
         read, so it is unknown to which part they belong."""
         deltas = (waiting for waiting in events if isinstance(waiting.event, PartDelta | SideText))
@@ -690,7 +690,7 @@ class StreamRedactor:
         broken: dict[int, tuple[StringSpan, list[Span]]] = {}
         for run in (*([literal] for literal in literals), *runs):
             for last_text in self._lasts:
-                for literal, spans in _secret_after(self._redactor, last_text, run):
+                for literal, spans in _continued_secrets(self._redactor, last_text, run):
                     broken.setdefault(literal.start, (literal, []))[1].extend(spans)
         for literal, spans in broken.values():
             for first, last in bytes_of(frame, literal, merge_spans(spans)):

@@ -35,7 +35,7 @@ from playground.core.messages import model_request
 from playground.core.session import Session
 from playground.core.settings import Limits, Profile
 from playground.core.tools import Tool, ToolChoice
-from playground.engine.prices import cost, takes_a_moment
+from playground.engine.prices import cost, needs_price_list
 from playground.engine.redaction import StreamRedactor
 from playground.engine.refusals import complains_of_arguments, explain_refusal
 from playground.engine.sessions import LiveSession, SessionStore
@@ -48,9 +48,9 @@ from playground.protocols.base import (
     ReadItem,
     SideText,
     WireRequest,
-    asked_wait,
     join_url,
     rate_limits,
+    requested_wait,
 )
 from playground.protocols.decoder import is_server_call
 from playground.protocols.facts import FACTS
@@ -58,7 +58,7 @@ from playground.protocols.registry import codec
 from playground.schema.incremental import IncrementalValidator
 from playground.secrets.forms import merge_spans
 from playground.secrets.redaction import Redactor
-from playground.store.writes import Chunk, Closed
+from playground.store.writes import Chunk, ClosedRecording
 
 AHEAD = 2048
 """How many pieces the reader may be ahead of the writer before it waits."""
@@ -142,7 +142,7 @@ class OpenRequest:
         self.unsaved += len(item.data) + PIECE
         self.queue.put_nowait(item)
 
-    async def drained(self) -> list[Received]:
+    async def next_items(self) -> list[Received]:
         """The next queued items: at least one, at most TOGETHER items or TOGETHER_BYTES."""
         self.idle = True
         try:
@@ -155,7 +155,7 @@ class OpenRequest:
             size += len(items[-1].data)
         return items
 
-    def saved(self, items: Sequence[Received]) -> None:
+    def mark_saved(self, items: Sequence[Received]) -> None:
         self.unsaved -= sum(len(item.data) + PIECE for item in items)
         self.room.set()
         for item in items:
@@ -202,7 +202,7 @@ class ProviderClient:
         except BadInput as error:
             failed = ResponseFailed("bad_request", str(error))
         key = self._keys.key_for(profile)
-        missing = self._keys.missing(profile)
+        missing = self._keys.missing_reason(profile)
         if not model and failed is None:
             failed = ResponseFailed("bad_request", "No model is named. Choose one.")
         if missing and failed is None:
@@ -269,9 +269,9 @@ class ProviderClient:
         answering.writer = writing
         try:
             while not writing.over:
-                items = await answering.drained()
+                items = await answering.next_items()
                 await writing.take(items, lambda: answering.stopped)
-                answering.saved(items)
+                answering.mark_saved(items)
                 del items  # frees them while it waits for the next ones
         finally:
             self._open.discard(answering)
@@ -399,9 +399,9 @@ class ResponseRecorder:
         self._decoder: Decoder | None = None
         self._is_error = False
         self._redactor = redactor
-        self._masked = redactor.redact_stream()
+        self._byte_redactor = redactor.redact_stream()
         joins = not prepared.codec.says_again
-        self._held = StreamRedactor(prepared.sent.recording, redactor, joins=joins)
+        self._event_redactor = StreamRedactor(prepared.sent.recording, redactor, joins=joins)
         self._retry_after: float | None = None
         self._request_id = ""
         self._rate_limits: Mapping[str, str] = {}
@@ -468,10 +468,12 @@ class ResponseRecorder:
             await self._explain_refusal()
         closed = None
         if self.over:
-            closed = Closed(self._recording, self._clean, self._spans(), self._held.sha256)
+            closed = ClosedRecording(
+                self._recording, self._clean, self._spans(), self._event_redactor.sha256
+            )
         elif (spans := self._spans()) != self._marked:
             # The masked spans are saved at once: after a power cut they could not be reconstructed.
-            closed, self._marked = Closed(self._recording, False, spans), spans
+            closed, self._marked = ClosedRecording(self._recording, False, spans), spans
         save = partial(
             self._sessions.append,
             events=self._events,
@@ -480,7 +482,9 @@ class ResponseRecorder:
             chunks=self._chunks,
             closed=closed,
         )
-        await self._sessions.surely(self._session_id, save, self._then if self.over else None)
+        await self._sessions.save_when_writable(
+            self._session_id, save, self._then if self.over else None
+        )
         self._forget_saved()
 
     def _forget_saved(self) -> None:
@@ -489,7 +493,7 @@ class ResponseRecorder:
     def _is_much(self, item: Received) -> bool:
         """Whether decoding and redacting `item` would block other tasks: a large event, or the end
         of a large answer."""
-        held = self._held
+        held = self._event_redactor
         return (held.size if item.ended else held.size - held.saved + len(item.data)) >= MUCH
 
     def _take_one(self, item: Received, stopped: ResponseFailed | None) -> None:
@@ -497,19 +501,19 @@ class ResponseRecorder:
         self._doubting = stopped is None
         if item.started is not None:
             self._retry_after = item.retry_after
-            self._started(item.started, item.at_ms)
+            self._start_response(item.started, item.at_ms)
         elif not item.ended:
-            self._bytes(self._masked.feed(item.data), item.at_ms)
+            self._bytes(self._byte_redactor.feed(item.data), item.at_ms)
             if not self._ended and (quiet_s := self._quiet_s(item.at_ms)):
                 self._clean = False
-                self._end(_only_alive(item.at_ms, quiet_s), stopped)
+                self._end(_keep_alive_end(item.at_ms, quiet_s), stopped)
         else:
-            self._bytes(self._masked.end(), item.at_ms)
+            self._bytes(self._byte_redactor.end(), item.at_ms)
             self._clean = item.trouble is None
             self._end(item, stopped)
         self._release()
 
-    def _started(self, started: ResponseStarted, at_ms: int) -> None:
+    def _start_response(self, started: ResponseStarted, at_ms: int) -> None:
         headers = self._redactor.redact_data(dict(started.headers))
         masked = replace(
             started, headers=headers, request_id=self._redactor.redact_text(started.request_id)
@@ -517,7 +521,7 @@ class ResponseRecorder:
         self._last_said_ms = at_ms
         self._request_id, self._rate_limits = masked.request_id, rate_limits(headers)
         self._is_error = started.status >= 400
-        self._masked = self._redactor.redact_stream(decoded=not self._is_error)
+        self._byte_redactor = self._redactor.redact_stream(decoded=not self._is_error)
         self._take_in(masked, at_ms, 0, 0)
         if self._prepared.profile is not None and self._prepared.profile.recorded:
             self._check_path(headers.get("x-playground-left-recording", ""), at_ms)
@@ -549,18 +553,18 @@ class ResponseRecorder:
     def _bytes(self, data: bytes, at_ms: int) -> None:
         if not data or self._decoder is None:
             return
-        self._held.add_bytes(data, at_ms)
-        heard = self._decoder.hear(data)
+        self._event_redactor.add_bytes(data, at_ms)
+        heard = self._decoder.feed_all(data)
         if heard:
             self._last_said_ms = at_ms
-        self._heard(heard, at_ms)
+        self._take_decoded(heard, at_ms)
 
     def _spans(self) -> Sequence[tuple[int, int]]:
         """The masked spans of the saved bytes; bytes before the answer began are not masked."""
-        saved = self._held.saved
-        spans = self._masked.ranges
-        if self._held.masked:
-            spans = merge_spans(spans, self._held.masked)
+        saved = self._event_redactor.saved
+        spans = self._byte_redactor.ranges
+        if self._event_redactor.masked:
+            spans = merge_spans(spans, self._event_redactor.masked)
         return tuple((start, min(end, saved)) for start, end in spans if start < saved)
 
     def _quiet_s(self, at_ms: int) -> float:
@@ -588,30 +592,32 @@ class ResponseRecorder:
             self._take_in(failed, item.at_ms, 0, 0)
             return
         if not self._ended:
-            self._held.break_off(self._decoder.settled)
-            heard = self._decoder.hear_end(trouble is None, stopped=stopped is not None)
-            self._heard(heard, item.at_ms, instead)
+            self._event_redactor.break_off(self._decoder.settled)
+            heard = self._decoder.end_all(trouble is None, stopped=stopped is not None)
+            self._take_decoded(heard, item.at_ms, instead)
 
-    def _heard(
+    def _take_decoded(
         self, heard: Sequence[ReadItem], at_ms: int, instead: ResponseFailed | None = None
     ) -> None:
         for start, end, event in heard:
             if isinstance(event, ResponseFailed):
                 asked = self._retry_after
-                asked = asked_wait(event.error) if asked is None else asked
-                event = self._failed(_with_cause(event, instead, asked))
+                asked = requested_wait(event.error) if asked is None else asked
+                event = self._complete_failure(_set_cause(event, instead, asked))
             self._take_in(event, at_ms, start, end)
 
     def _take_in(self, event: Event | SideText, at_ms: int, start: int, end: int) -> None:
         self._ended = self._ended or isinstance(event, ResponseEnded | ResponseFailed)
-        self._held.add_event(event, at_ms, start, end)
+        self._event_redactor.add_event(event, at_ms, start, end)
 
     def _release(self) -> None:
         """Adds what is decided, with our own events; after the end, everything."""
         settled = self._decoder.settled if self._decoder is not None else 0
         # An error has no parts: its bytes wait for the end only if escapes may hide a secret.
-        everything = self._ended or (self._is_error and not self._held.has_escapes)
-        released = self._held.release(self._held.size if everything else settled)
+        everything = self._ended or (self._is_error and not self._event_redactor.has_escapes)
+        released = self._event_redactor.release(
+            self._event_redactor.size if everything else settled
+        )
         self._chunks += released.chunks
         for event, *place in released.events:
             match event:
@@ -619,7 +625,7 @@ class ResponseRecorder:
                     self._kinds[event.index] = event.part_kind
                 case PartEnded(index=index) if self._kinds.get(index) == "call":
                     self._calls.append(event.name)
-                    if self._doubting and (late := self._doubts.at_end(event)) is not None:
+                    if self._doubting and (late := self._doubts.check_call_end(event)) is not None:
                         self._add(late, *place)
                 case PartEnded(index=index) if is_server_call(
                     self._kinds.get(index, "other"), event
@@ -628,7 +634,7 @@ class ResponseRecorder:
                 case ResponseEnded():
                     self._judge(event, *place)
             self._add(event, *place)
-            if self._doubting and (doubted := self._doubts.after(event)) is not None:
+            if self._doubting and (doubted := self._doubts.check_event(event)) is not None:
                 self._add(doubted, *place)
 
     def _judge(self, event: ResponseEnded, at_ms: int, start: int, end: int) -> None:
@@ -637,7 +643,7 @@ class ResponseRecorder:
         for message in ignored_tool_choice(choice, self._calls, event.reason, self._server_calls):
             self._add(Warned("choice_ignored", message), at_ms, start, end)
 
-    def _failed(self, event: ResponseFailed) -> ResponseFailed:
+    def _complete_failure(self, event: ResponseFailed) -> ResponseFailed:
         """Adds the headers, which the decoder does not know."""
         return replace(
             event,
@@ -654,7 +660,7 @@ class ResponseRecorder:
         for place, event in enumerate(self._events):
             if isinstance(event, ResponseEnded) and event.cost is None and profile is not None:
                 given = (profile, sent.model, event.usage)
-                slow = takes_a_moment(profile)
+                slow = needs_price_list(profile)
                 dollars = await asyncio.to_thread(cost, *given) if slow else cost(*given)
                 self._events[place] = replace(event, cost=dollars)
 
@@ -662,7 +668,7 @@ class ResponseRecorder:
         """Warns, before the end, which turn of the history the provider may have refused."""
         for place, event in enumerate(self._events):
             if isinstance(event, ResponseFailed) and complains_of_arguments(event):
-                async with self._sessions.holding(self._session_id) as live:
+                async with self._sessions.lock_session(self._session_id) as live:
                     sentence = explain_refusal(live.session, self._recording)
                 if sentence:
                     self._events.insert(place, Warned("history_refused", sentence))
@@ -676,7 +682,7 @@ class ResponseRecorder:
         self._sources.append(Source(self._recording, start, end))
 
 
-def _only_alive(at_ms: int, quiet_s: float) -> Received:
+def _keep_alive_end(at_ms: int, quiet_s: float) -> Received:
     """The end of an answer that now consists of keep-alives only."""
     message = (
         f"The provider sent only keep-alives for {quiet_s:.0f} s. Retry, or raise the idle "
@@ -685,7 +691,7 @@ def _only_alive(at_ms: int, quiet_s: float) -> Received:
     return Received(at_ms, trouble=NetworkError("timeout", message, began=True), ended=True)
 
 
-def _with_cause(
+def _set_cause(
     event: ResponseFailed, instead: ResponseFailed | None, retry_after: float | None
 ) -> ResponseFailed:
     """Sets the cause of a broken connection; the decoder saw only that the bytes stopped."""
@@ -707,33 +713,33 @@ class StreamingValidation:
         self._in_pieces = protocol in _NAMED_IN_PIECES
         self._open: dict[int, IncrementalValidator | None] = {}  # None: name not known yet
 
-    def after(self, event: Event) -> CallDoubted | None:
+    def check_event(self, event: Event) -> CallDoubted | None:
         """The problem that is certain since `event`, if any."""
         match event:
             case PartStarted(index=index, part_kind="call", name=name):
-                if not name or (self._in_pieces and self._goes_on(name)):
+                if not name or (self._in_pieces and self._may_continue(name)):
                     self._open[index] = None
                 elif name in self._tools:
                     self._open[index] = IncrementalValidator(self._tools[name].parameters)
             case PartDelta(index=index, text=text):
                 early = self._open.get(index)
-                return None if early is None else self._fed(index, early, text)
+                return None if early is None else self._feed(index, early, text)
             case PartEnded(index=index):
                 self._open.pop(index, None)
         return None
 
-    def at_end(self, event: PartEnded) -> CallDoubted | None:
+    def check_call_end(self, event: PartEnded) -> CallDoubted | None:
         """Same, for a call whose name is only known at its end; its event goes before `event`."""
         late = event.index in self._open and self._open[event.index] is None
         tool = self._tools.get(event.name) if late else None
         if tool is None or event.meta.get("type") == "custom":
             return None
-        return self._fed(event.index, IncrementalValidator(tool.parameters), event.text)
+        return self._feed(event.index, IncrementalValidator(tool.parameters), event.text)
 
-    def _goes_on(self, name: str) -> bool:
+    def _may_continue(self, name: str) -> bool:
         return any(other != name and other.startswith(name) for other in self._tools)
 
-    def _fed(self, index: int, early: IncrementalValidator, text: str) -> CallDoubted | None:
+    def _feed(self, index: int, early: IncrementalValidator, text: str) -> CallDoubted | None:
         if early.closed:
             # Some servers repeat the whole arguments; the final check has the complete text.
             return None

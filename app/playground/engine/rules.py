@@ -26,7 +26,7 @@ from playground.core.rules import (
     LETS_THROUGH,
     Rule,
     base_of,
-    content,
+    content_hash,
     pointer_fault,
     rule_text,
 )
@@ -94,7 +94,7 @@ class RuleStore:
         """Loads all rules; call before anything runs."""
         self._lists = await self._library.rules()
 
-    def of(self, session_id: str) -> tuple[Rule, ...]:
+    def rules_of(self, session_id: str) -> tuple[Rule, ...]:
         """All rules of a session, in the order of evaluation: its own, those of the sessions whose
         rules it inherits, and those for all."""
         own: list[Rule] = []
@@ -116,16 +116,16 @@ class RuleStore:
         lists = self._lists.values()
         return any(rule.enabled and rule.action != "run" for rules in lists for rule in rules)
 
-    def listed(self, session_id: str) -> tuple[Rule, ...]:
+    def rule_list(self, session_id: str) -> tuple[Rule, ...]:
         """One list: a session's own rules, or ALWAYS."""
         return self._lists.get(session_id, ())
 
-    def lend(self, session_id: str, rules: Sequence[Rule]) -> None:
+    def set_temporary(self, session_id: str, rules: Sequence[Rule]) -> None:
         """Makes `rules` the session's own until `forget`; they are not saved."""
         self._lists[session_id] = tuple(replace(rule, here=session_id) for rule in rules)
 
     def forget(self, session_id: str) -> None:
-        """Drops the session's rules: after a purge, or to end `lend`."""
+        """Drops the session's rules: after a purge, or to end `set_temporary`."""
         self._lists.pop(session_id, None)
         self._parents.pop(session_id, None)
 
@@ -142,9 +142,9 @@ class RuleStore:
         now = self._clock()
         new = [replace(rule, id=self._new_id(), here=session_id, since_ms=now) for rule in rules]
         self.check(new)
-        bound_rules = [await self.bound(rule, tools) for rule in new]
+        bound_rules = [await self.bind(rule, tools) for rule in new]
         async with self._writing:
-            if bound_rules or self.listed(session_id):
+            if bound_rules or self.rule_list(session_id):
                 await self._keep(session_id, bound_rules)
 
     async def add(
@@ -165,10 +165,10 @@ class RuleStore:
         self.check([rule])
         here = rule.here or session_id
         rule = replace(rule, id=self._new_id(), here=here, since_ms=self._clock())
-        rule = await self.bound(rule, tools) if rule.bound is None else rule
+        rule = await self.bind(rule, tools) if rule.bound is None else rule
         async with self._writing:
             if any(
-                self.listed(place_of) != tuple(rules) for place_of, rules in (seen or {}).items()
+                self.rule_list(place_of) != tuple(rules) for place_of, rules in (seen or {}).items()
             ):
                 raise Conflict("The rules have changed in the meantime. Check the rule again.")
             await self._insert(session_id, rule, place)
@@ -181,9 +181,9 @@ class RuleStore:
         """
         async with self._writing:
             before = self.rule(session_id, rule_id)
-            rules = self.listed(session_id)
+            rules = self.rule_list(session_id)
             remaining = [rule for rule in rules if rule is not before]
-            await self._keep(session_id, self._anew(session_id, remaining))
+            await self._keep(session_id, self._restart_rules(session_id, remaining))
             while len(self._deleted) >= MOST_DELETED:
                 del self._deleted[next(iter(self._deleted))]
             place = rules.index(before)
@@ -209,7 +209,7 @@ class RuleStore:
         before = self.rule(session_id, rule_id)
         base = base or base_of(before)
         self.check([rule])
-        new = await self.bound(replace(rule, bound=before.bound), tools)
+        new = await self.bind(replace(rule, bound=before.bound), tools)
         async with self._writing:
             now = self.rule(session_id, rule_id)
             if base_of(now) != base:
@@ -229,7 +229,7 @@ class RuleStore:
         """Binds a rule to the current `tools`; returns it as stored. Conflict if it was changed
         since it was read."""
         before = self.rule(session_id, rule_id)
-        rule = await self.bound(before, tools)
+        rule = await self.bind(before, tools)
         async with self._writing:
             if self.rule(session_id, rule_id) is not before:
                 raise Conflict("The rule was just changed. Check it again.")
@@ -260,7 +260,7 @@ class RuleStore:
             if deleted is None:
                 raise NotFound("This rule no longer exists. Add it again.")
             rule, place, after = deleted
-            rules = self.listed(session_id)
+            rules = self.rule_list(session_id)
             least = _restore_place(rule, place, after, rules)
             here = rule.here if session_id != ALWAYS else ""
             rule = replace(rule, since_ms=self._clock(), here=here)
@@ -275,7 +275,7 @@ class RuleStore:
             "holds them back.",
         )
 
-    async def hand(self, session_id: str, rule_id: str, other: str) -> Rule:
+    async def move_to_list(self, session_id: str, rule_id: str, other: str) -> Rule:
         """Moves a rule to the end of another list, keeping its binding."""
         async with self._writing:
             before = self.rule(session_id, rule_id)
@@ -284,27 +284,27 @@ class RuleStore:
             # Insert first: if a write fails the rule is in both lists, and keeps its effect.
             await self._insert(other, rule, None)
             remaining = [
-                other_rule for other_rule in self.listed(session_id) if other_rule is not before
+                other_rule for other_rule in self.rule_list(session_id) if other_rule is not before
             ]
-            await self._keep(session_id, self._anew(session_id, remaining))
+            await self._keep(session_id, self._restart_rules(session_id, remaining))
         return rule
 
     async def move(self, session_id: str, rule_id: str, place: int) -> None:
         """Move a rule to `place` (from 0) in its list."""
         async with self._writing:
             rule = self.rule(session_id, rule_id)
-            rules = [other for other in self.listed(session_id) if other is not rule]
+            rules = [other for other in self.rule_list(session_id) if other is not rule]
             rules.insert(max(0, min(place, len(rules))), rule)
-            await self._keep(session_id, self._anew(session_id, rules))
+            await self._keep(session_id, self._restart_rules(session_id, rules))
 
     def rule(self, session_id: str, rule_id: str) -> Rule:
         """NotFound if the list has no rule of that id."""
-        match = next((rule for rule in self.listed(session_id) if rule.id == rule_id), None)
+        match = next((rule for rule in self.rule_list(session_id) if rule.id == rule_id), None)
         if match is None:
             raise NotFound("This rule no longer exists. Reload the page.")
         return match
 
-    async def bound(self, rule: Rule, tools: Iterable[Tool]) -> Rule:
+    async def bind(self, rule: Rule, tools: Iterable[Tool]) -> Rule:
         """`rule` bound to the matching ones of `tools` as they are now; bindings to other tools are
         kept. Starts and asks no server: its tools are bound as accepted. A tool with an unknown
         executor is left out, so its calls ask."""
@@ -320,10 +320,10 @@ class RuleStore:
         covered = [tool for tool in tools if rule.covers(tool)]
         codes = await asyncio.gather(*(self._code(tool) for tool in covered))
         pairs = zip(covered, codes, strict=True)
-        known = {tool.name: content(tool, code) for tool, code in pairs if code is not None}
+        known = {tool.name: content_hash(tool, code) for tool, code in pairs if code is not None}
         return replace(rule, bound=elsewhere | known)
 
-    async def holding(
+    async def binding_states(
         self, rules: Sequence[Rule], tools: Sequence[Tool]
     ) -> list[Mapping[str, str] | None]:
         """The state of each rule's binding, by tool name: "same", "changed", "new" (added later, so
@@ -332,7 +332,7 @@ class RuleStore:
         about = [tool for tool in tools if any(rule.covers(tool) for rule in bound)]
         codes = await asyncio.gather(*(self._code_now(tool) for tool in about))
         now = {
-            tool.name: None if code is None else content(tool, code)
+            tool.name: None if code is None else content_hash(tool, code)
             for tool, code in zip(about, codes, strict=True)
         }
         return [_binding_states(rule, tools, now) for rule in rules]
@@ -349,28 +349,28 @@ class RuleStore:
         """Same, from an open connection if there is one."""
         try:
             async with asyncio.timeout(BIND_S):
-                checked = await self._executors.known("", tool, "{}")
+                checked = await self._executors.check_without_server("", tool, "{}")
         except TimeoutError:
             return None
         return checked.code if checked is not None else await self._code(tool)
 
     async def _exchange(self, session_id: str, before: Rule, rule: Rule, here: str = "") -> Rule:
         """Replaces `before` by `rule`, which may decide waiting calls in the session `here`."""
-        rules = self.listed(session_id)
-        changed = self._anew(session_id, (rule if old is before else old for old in rules))
+        rules = self.rule_list(session_id)
+        changed = self._restart_rules(session_id, (rule if old is before else old for old in rules))
         place = rules.index(before)
         changed[place] = replace(changed[place], here=here or changed[place].here)
         await self._keep(session_id, changed)
         return changed[place]
 
     async def _insert(self, session_id: str, rule: Rule, place: int | None) -> None:
-        rules = list(self.listed(session_id))
+        rules = list(self.rule_list(session_id))
         if len(rules) >= MOST_RULES:
             raise BadInput(f"There are already {MOST_RULES} rules, the maximum. Delete some first.")
         rules.insert(len(rules) if place is None else place, rule)
         await self._keep(session_id, rules)
 
-    def _anew(self, session_id: str, rules: Iterable[Rule]) -> list[Rule]:
+    def _restart_rules(self, session_id: str, rules: Iterable[Rule]) -> list[Rule]:
         """The rules of a changed list. A later rule may now match calls that an earlier one caught;
         in ALWAYS it must not decide waiting calls in sessions whose page may not be open. So there
         all rules restart, also for the session in which they were written."""
@@ -419,36 +419,36 @@ class Policy:
     """`of` returns the rules of a session. Denials are read from `log` when a rule needs them."""
 
     def __init__(self, rules: RuleStore, log: Log) -> None:
-        self.of = rules.of
+        self.rules_of = rules.rules_of
         self._inherit = rules.inherit
         self.denials = Denials()
         self._log = log
         self._known: set[str] = set()
 
-    async def know(self, name: str) -> None:
+    async def load_denials(self, name: str) -> None:
         """Loads the denials of the tool `name`."""
         if name not in self._known:
             self.denials.add(name, await self._log.denied_calls(name, limit=MOST_DENIED))
             self._known.add(name)
 
-    async def know_all(self, session: Session) -> None:
+    async def load_session_denials(self, session: Session) -> None:
         """Loads the denials that proposed rules of the session need."""
-        while asked := self._asked(session.id):
+        while asked := self._missing_denials(session.id):
             for name in asked:
-                await self.know(name)
+                await self.load_denials(name)
 
     async def commands(self, session: Session, checking: int = 0) -> list[Command]:
         """What happens next by the current rules; `checking` calls are being checked."""
         self._inherit(session.id, session.tapped)
-        await self.know_all(session)
-        return next_commands(session, self.of(session.id), self.denials.has, checking)
+        await self.load_session_denials(session)
+        return next_commands(session, self.rules_of(session.id), self.denials.has, checking)
 
-    def denied(self, call: Call) -> None:
+    def record_denial(self, call: Call) -> None:
         """Records that a user denied the call."""
         self.denials.add(call.name, [call.written])
 
-    def _asked(self, session_id: str) -> set[str]:
-        rules = self.of(session_id)
+    def _missing_denials(self, session_id: str) -> set[str]:
+        rules = self.rules_of(session_id)
         return {rule.tool for rule in rules if rule.proposed and rule.enabled} - self._known
 
 
@@ -476,7 +476,7 @@ def parse_rule(data: Any) -> Rule:
             raise BadInput(f"{name} of a rule must be true or false.")
     if data["action"] not in ACTIONS:
         raise BadInput(f"A rule's action must be one of {', '.join(ACTIONS)}.")
-    rule = Rule(**{**data, "when": _when(data.get("when", {}))})
+    rule = Rule(**{**data, "when": _parse_when(data.get("when", {}))})
     _check_fault(rule)
     return rule
 
@@ -494,7 +494,7 @@ def _check_source(source: str) -> None:
         )
 
 
-def _when(value: Any) -> Mapping[str, Any]:
+def _parse_when(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or len(value) > 20:
         raise BadInput(
             "when must be an object of at most 20 tests, each a JSON pointer with a test."

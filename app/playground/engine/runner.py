@@ -39,7 +39,7 @@ from playground.core.decide import (
     left_events,
     next_commands,
     over_events,
-    settled,
+    settled_events,
     void_events,
 )
 from playground.core.errors import (
@@ -151,7 +151,7 @@ class Runner:
         self._deciding = GroupedWrites(self._decide, CHECKS_TOGETHER)
         self._in_line: set[str] = set()
         self._settling: dict[str, asyncio.Task[None]] = {}
-        self._performing = UnderWay()
+        self._performing = ActiveBlocks()
         self._closing: asyncio.Task[None] | None = None
         self.waits = RetryWaits()
         self.void_waits = RetryWaits()
@@ -162,7 +162,7 @@ class Runner:
         """Conflict if the session cannot take a prompt now."""
         if not text.strip() and not images:
             raise Refused("A prompt needs some text, or an image.")
-        async with self._holding(session_id) as live:
+        async with self._lock_session(session_id) as live:
             try:
                 await self._sessions.append(live, [PromptAdded(text, images)])
             except IllegalEvent as error:
@@ -175,7 +175,7 @@ class Runner:
         The executor of a call that is to run is checked before, because that may be slow, and then
         compared under the lock with the one on the card.
         """
-        async with self._holding(session_id, ours=False) as live:
+        async with self._lock_session(session_id, ours=False) as live:
             runs = decision_event(live.session, call_id, asked).decision == "run"
             call = live.session.call(call_id)
         checked = await self.checks.check(session_id, call) if runs else None
@@ -187,13 +187,13 @@ class Runner:
         """Decides each call as if alone; for each returns the error, or None."""
         events: dict[str, CallDecided] = {}
         outcomes: list[Exception | None] = []
-        async with self._holding(session_id, ours=False) as live:
+        async with self._lock_session(session_id, ours=False) as live:
 
             async def write() -> None:
                 await self._sessions.append(live, list(events.values()))
                 for event in events.values():
                     if event.decision == "deny":
-                        self._policy.denied(live.session.call(event.call_id))
+                        self._policy.record_denial(live.session.call(event.call_id))
                 events.clear()
                 await self._advance(live)
 
@@ -216,12 +216,12 @@ class Runner:
 
     async def decide_result(self, session_id: str, call_id: str, asked: ResultDecision) -> None:
         """Passes a held result on, unchanged or edited; one of several decisions on it wins."""
-        async with self._holding(session_id, ours=False) as live:
+        async with self._lock_session(session_id, ours=False) as live:
             await self._sessions.append(live, [result_event(live.session, call_id, asked)])
 
     async def settings(self, session_id: str, settings: Settings) -> None:
         """Sets the settings for the next request; ends a retry that they no longer permit."""
-        async with self._holding(session_id) as live:
+        async with self._lock_session(session_id) as live:
             events: list[Event] = []
             if live.session.settings != settings:
                 events.append(SettingsChanged(settings))
@@ -236,7 +236,7 @@ class Runner:
     async def retry(self, session_id: str, number: int | None = None) -> None:
         """Asks again from the same point; the failed answer stays visible. `number` is the turn the
         caller means, so that repeated clicks on a button send only one request."""
-        async with self._holding(session_id) as live:
+        async with self._lock_session(session_id) as live:
             turn = live.session.turn
             if number is not None and (turn is None or turn.number != number):
                 raise Conflict(
@@ -257,7 +257,7 @@ class Runner:
         """Continues after a limit, a restart or Stop, with `settings` if given. Conflict if
         `halted` is not the event that halts the run now: the user saw an older pause. A tapped
         agent may send requests again after this."""
-        async with self._holding(session_id, ours=settings is not None) as live:
+        async with self._lock_session(session_id, ours=settings is not None) as live:
             if halted not in (None, live.session.halted_seq):
                 raise Conflict("That pause has ended. Check the run again.")
             if not live.session.paused and not live.session.stopped:
@@ -271,43 +271,43 @@ class Runner:
     async def stop(self, session_id: str) -> None:
         """Ends all work of this session within a moment; keeps what arrived. If the database cannot
         be written, the stop still takes effect and is saved as soon as possible."""
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             try:
                 await self._stop(live)
             except StoreUnwritable:
-                self._sessions.owe(live, RunStopped())
+                self._sessions.defer(live, RunStopped())
                 self.waits.end(session_id)
                 self._settle_later(session_id)
-        await self._over(session_id)
+        await self._end_work(session_id)
 
     async def delete(self, session_id: str) -> None:
         """Stops and hides the session under one lock, so that nothing continues unseen."""
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             await self._stop(live)
             await self._sessions.delete(live, deleted=True)
         self.void_waits.end(session_id)
-        await self._over(session_id)
+        await self._end_work(session_id)
 
     async def _stop(self, live: LiveSession) -> None:
         trouble = self._sessions.health.trouble
         if trouble is None:
-            await self._sessions.pay(live)
+            await self._sessions.flush_deferred(live)
         if live.own and live.session.stoppable:
             if trouble is not None:
                 raise trouble  # Stop must not wait for another attempt to write
             await self._sessions.append(live, [RunStopped()])
         self.waits.end(live.id)
 
-    async def _over(self, session_id: str) -> None:
+    async def _end_work(self, session_id: str) -> None:
         # Concurrently: what ignores a signal takes time, and Stop must be done in a second.
         await asyncio.gather(
             self._end_tasks(session_id, ResponseFailed("stopped", STOPPED)),
             self._executors.forget(session_id),
         )
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             events = closing_events(live.session, STOPPED, stopped=True)
-            events += self._running.lost(live.session)
-            if events and live.own and not self._busy(session_id):  # its task is gone
+            events += self._running.lost_task_events(live.session)
+            if events and live.own and not self._is_busy(session_id):  # its task is gone
                 try:
                     await self._sessions.append(live, events)
                 except StoreUnwritable:
@@ -316,14 +316,14 @@ class Runner:
     async def leave(self, session_id: str) -> None:
         """The agent that runs the session will send no more requests: its calls get no more
         results, and if it has disconnected, held calls become void."""
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             events, turn = left_events(live.session), live.session.turn
             if turn is not None and turn.client_gone and live.session.waits:
                 events.append(RunStopped())  # no agent waits for a held call
             if events and live.own:
                 await self._sessions.append(live, events)
 
-    def has_left(self, session_id: str) -> None:
+    def mark_agent_left(self, session_id: str) -> None:
         """The agent disconnected while something waited for the user, but may reconnect: what waits
         becomes void after VOID_S."""
         self.void_waits.begin(
@@ -332,20 +332,20 @@ class Runner:
             lambda: self._supervise(session_id, self._void(session_id), lambda: None),
         )
 
-    def has_come(self, session_id: str) -> None:
+    def mark_agent_returned(self, session_id: str) -> None:
         """The agent sent a request again."""
         self.void_waits.end(session_id)
 
     async def _void(self, session_id: str) -> None:
         with suppress(NotFound):  # the session may have been purged
-            async with self._sessions.holding(session_id) as live:
+            async with self._sessions.lock_session(session_id) as live:
                 if (events := void_events(live.session)) and live.own:
                     await self._sessions.append(live, events)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
         """Cancels a running call; the model reads that it was cancelled. For a call that was
         decided but has not begun, revokes the decision: it waits for the user again."""
-        async with self._holding(session_id) as live:
+        async with self._lock_session(session_id) as live:
             call = live.session.call(call_id)
             to_run = call.decided is not None and call.decided.decision == "run"
             if call.status == "decided" and to_run:  # under the lock, so that it cannot begin
@@ -358,13 +358,13 @@ class Runner:
 
     async def extend(self, session_id: str, call_id: str, seconds: float) -> None:
         """Gives a running call `seconds` more."""
-        async with self._holding(session_id) as live:
+        async with self._lock_session(session_id) as live:
             await self._running.extend(live, call_id, seconds)
 
-    async def put_behind(self, session_id: str, call_id: str) -> str:
+    async def move_to_background(self, session_id: str, call_id: str) -> str:
         """Moves a running call to the background, and the run on without it; the task id."""
-        async with self._holding(session_id) as live:
-            task_id = await self._running.put_behind(live, call_id)
+        async with self._lock_session(session_id) as live:
+            task_id = await self._running.move_to_background(live, call_id)
             await self._advance(live)
             return task_id
 
@@ -380,19 +380,21 @@ class Runner:
         await asyncio.shield(self._closing)
 
     @asynccontextmanager
-    async def _holding(self, session_id: str, *, ours: bool = True) -> AsyncIterator[LiveSession]:
+    async def _lock_session(
+        self, session_id: str, *, ours: bool = True
+    ) -> AsyncIterator[LiveSession]:
         """Locks a session in order to start or change something. Conflict if it is deleted. Refused
         if a tapped agent runs it and `ours` is set."""
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             live.check_open()
             if ours and live.session.tapped is not None:
                 raise Refused(_AGENTS)
-            await self._sessions.pay(live)
+            await self._sessions.flush_deferred(live)
             yield live
 
     async def advance(self, session_id: str) -> None:
         """Does all that can be done now."""
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             await self._advance(live)
 
     # Consequences of events.
@@ -403,7 +405,7 @@ class Runner:
         self._in_line.add(session_id)
         await asyncio.sleep(0)  # lets calls arrive whose ends were saved together
         try:
-            async with self._sessions.holding(session_id) as live:
+            async with self._sessions.lock_session(session_id) as live:
                 self._in_line.discard(session_id)
                 await self._advance(live)
         finally:
@@ -413,12 +415,12 @@ class Runner:
         """`looked` are calls checked just now: like those decided here they need no new check."""
         fresh = set(looked)
         try:
-            while commands := self._due(live, await self._commands(live), fresh):
-                rules = self._policy.of(live.id)
-                for alike in _in_groups(commands):
+            while commands := self._due_commands(live, await self._commands(live), fresh):
+                rules = self._policy.rules_of(live.id)
+                for alike in _command_groups(commands):
                     if self._closing or live.deleted:
                         return
-                    if self._policy.of(live.id) != rules:
+                    if self._policy.rules_of(live.id) != rules:
                         break  # the rules changed, so the commands may be outdated
                     with self._performing:
                         await self._perform(live, alike, fresh)
@@ -429,20 +431,26 @@ class Runner:
     async def _commands(self, live: LiveSession) -> Sequence[Command]:
         return await self._policy.commands(live.session, self.checks.count(live.id))
 
-    def _due(
+    def _due_commands(
         self, live: LiveSession, commands: Sequence[Command], fresh: set[str]
     ) -> list[Command]:
         """Filters out checks in progress, and calls that are checked again before they begin: these
         continue later, under another lock."""
-        if self._closing or live.deleted or not live.own or self._sessions.owes(live.id):
+        if (
+            self._closing
+            or live.deleted
+            or not live.own
+            or self._sessions.has_deferred_event(live.id)
+        ):
             return []
         runs = [command.call_id for command in commands if isinstance(command, RunCall)]
-        looks = self.checks.look(live, [run for run in runs if run not in fresh])
+        looks = self.checks.recheck(live, [run for run in runs if run not in fresh])
         return [
             command
             for command in commands
             if not (
-                isinstance(command, CheckCall) and self.checks.under_way(live.id, command.call_id)
+                isinstance(command, CheckCall)
+                and self.checks.is_under_way(live.id, command.call_id)
             )
             and not (isinstance(command, RunCall) and command.call_id in looks)
         ]
@@ -487,7 +495,7 @@ class Runner:
         task = asyncio.create_task(
             self._supervise(
                 session_id,
-                self._client.answer(session_id, prepared, answering, self._ended),
+                self._client.answer(session_id, prepared, answering, self._retry_after_end),
                 lambda: self._answers.pop(session_id),
             )
         )
@@ -507,10 +515,10 @@ class Runner:
         self._answers[session_id] = (task, answering)
         return FollowedAnswer(task, answering)
 
-    async def _ended(self, live: LiveSession) -> None:
+    async def _retry_after_end(self, live: LiveSession) -> None:
         """Same lock as the end of the answer: a run that will retry never appears as failed."""
         for command in next_commands(live.session):
-            held = self._closing is not None or self._sessions.owes(live.id)
+            held = self._closing is not None or self._sessions.has_deferred_event(live.id)
             if isinstance(command, Retry) and not held:
                 await self._retry_later(live, command)
 
@@ -531,7 +539,7 @@ class Runner:
         )
 
     async def _retry(self, session_id: str, event: RetryScheduled) -> None:
-        async with self._sessions.holding(session_id) as live:
+        async with self._sessions.lock_session(session_id) as live:
             if live.session.retrying == event and self._closing is None:
                 await self._sessions.append(live, [TurnDropped(event.turn, automatic=True)])
 
@@ -564,20 +572,20 @@ class Runner:
         """Once the database can be written, closes interrupted work and pauses the run."""
         wait_s = FIRST_SETTLE_S
         try:
-            while not await self._settled(session_id):
-                await self._sessions.health.again(wait_s)
+            while not await self._try_settle(session_id):
+                await self._sessions.health.wait_for_retry(wait_s)
                 wait_s = min(2 * wait_s, MOST_SETTLE_S)
         finally:
             del self._settling[session_id]
 
-    async def _settled(self, session_id: str) -> bool:
-        alive = self._running.of(session_id)
+    async def _try_settle(self, session_id: str) -> bool:
+        alive = self._running.foreground_calls(session_id)
         try:
-            async with self._sessions.holding(session_id) as live:
+            async with self._sessions.lock_session(session_id) as live:
                 events: list[Event] = []
                 if session_id not in self._answers:
                     events += closing_events(live.session, _NOT_SAVED, alive=alive)
-                    events += self._running.lost(live.session)
+                    events += self._running.lost_task_events(live.session)
                 await self._sessions.append(live, events)  # also saves what is owed
                 going = await self._policy.commands(live.session)
                 waits = going or live.session.retrying is not None
@@ -599,8 +607,8 @@ class Runner:
             or self.waits.sessions
         )
 
-    def _busy(self, session_id: str) -> bool:
-        return session_id in self._answers or bool(self._running.of(session_id))
+    def _is_busy(self, session_id: str) -> bool:
+        return session_id in self._answers or bool(self._running.foreground_calls(session_id))
 
     async def _close(self) -> None:
         self._sessions.health.end()
@@ -609,7 +617,7 @@ class Runner:
         await self._end_all()
         # Calls that were being saved as started during the first round start nevertheless.
         await self._deciding.close()
-        await self._performing.over()
+        await self._performing.wait_until_idle()
         await self._end_all()
         await self._executors.close()
 
@@ -627,10 +635,10 @@ class Runner:
             answering.stop(failure)
             tasks.append(task)
         if tasks:
-            await self._sessions.health.or_trouble(tasks)
+            await self._sessions.health.wait_or_trouble(tasks)
 
 
-def _in_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
+def _command_groups(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
     """Consecutive events are written together, and checks and calls start together, because a turn
     can have thousands of calls. Other commands are executed one by one."""
     for kind, alike in groupby(commands, type):
@@ -699,7 +707,7 @@ class RetryWaits:
     ) -> None:
         """Calls `then` after `seconds`, unless `end` is called before."""
         self.end(session_id)
-        task = asyncio.create_task(self._waited(seconds, then))
+        task = asyncio.create_task(self._wait_then_call(seconds, then))
         self._tasks[session_id] = task
         task.add_done_callback(lambda done: self._forget(session_id, done))
 
@@ -716,7 +724,9 @@ class RetryWaits:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _waited(self, seconds: float, then: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _wait_then_call(
+        self, seconds: float, then: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
         await self._sleep(seconds)
         await then()
 
@@ -725,7 +735,7 @@ class RetryWaits:
             del self._tasks[session_id]
 
 
-class UnderWay:
+class ActiveBlocks:
     """Counts the blocks that are being executed."""
 
     def __init__(self) -> None:
@@ -742,7 +752,7 @@ class UnderWay:
         if not self._count:
             self._none.set()
 
-    async def over(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Waits until no block is being executed."""
         await self._none.wait()
 
@@ -753,13 +763,13 @@ async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]
 
     Only for the owner of the database, before anything runs.
     """
-    touched = await sessions.log.unfinished()
-    for session_id in await sessions.log.waiting():  # a rule may have been added late
+    touched = await sessions.log.unfinished_sessions()
+    for session_id in await sessions.log.waiting_sessions():  # a rule may have been added late
         if any(rule.here == session_id for rule in rules(session_id)):
             touched.append(session_id)
     for session_id in touched:
         try:
-            async with sessions.holding(session_id) as live:
+            async with sessions.lock_session(session_id) as live:
                 await _close_session(sessions, live, rules(session_id))
         except (IllegalEvent, StoreError) as error:
             logger.error("Session %s was not recovered: %s", session_id, error)
@@ -768,9 +778,9 @@ async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]
 
 async def recover_agents(sessions: SessionStore, has_left: Callable[[str], None]) -> None:
     """Marks the agents as disconnected in all sessions in which something waits for the user."""
-    for session_id in await sessions.log.waiting(agents=True):
+    for session_id in await sessions.log.waiting_sessions(agents=True):
         try:
-            async with sessions.holding(session_id) as live:
+            async with sessions.lock_session(session_id) as live:
                 at_ms = live.session.updated_ms
                 await sessions.append(live, gone_events(live.session), at_ms=at_ms)
             has_left(session_id)
@@ -782,10 +792,10 @@ async def _close_session(sessions: SessionStore, live: LiveSession, rules: Seque
     last_ms = live.session.updated_ms  # interrupted work lasted no longer than that
     turn, closed = live.session.turn, None
     if turn is not None and turn.open:
-        closed = await sessions.log.cut_off(live.id, turn.number)
+        closed = await sessions.log.interrupted_end(live.id, turn.number)
     events = over_events(live.session, _RESTARTED)
     await sessions.append(live, events, at_ms=last_ms, closed=closed)
-    await sessions.append(live, settled(live.session), at_ms=last_ms)
+    await sessions.append(live, settled_events(live.session), at_ms=last_ms)
     await sessions.append(live, gone_events(live.session), at_ms=last_ms)
     waits = next_commands(live.session, rules) or live.session.retrying is not None
     if waits and live.session.tapped is None:  # an agent continues by itself

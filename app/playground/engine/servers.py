@@ -20,7 +20,7 @@ from playground.core.servers import (
     NAME,
     VARIABLE,
     WAIT_S,
-    Accepted,
+    Acceptance,
     Server,
     fingerprint,
 )
@@ -29,7 +29,7 @@ from playground.exchange import mcp_config
 from playground.executors.mcp.connection import ListedTool, library_name
 from playground.executors.mcp.executor import Mcp
 from playground.net.keys import origin
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from playground.schema.schema_checks import is_number, one_document
 from playground.schema.validate import HEADER, check_tool
 from playground.secrets.redaction import Redactor
@@ -40,10 +40,10 @@ FIRST_S = 30.0
 """How long the user's click waits for a server, which may have to be downloaded first."""
 TIMEOUT_S = 60.0
 
-State = Literal["new", "changed", "resting", "connected", "failed"]
+ServerState = Literal["new", "changed", "resting", "connected", "failed"]
 """Never accepted; changed since it was accepted; accepted but not connected; connected; failed."""
 
-Mark = Literal["new", "changed", "same", "gone", "refused"]
+OfferMark = Literal["new", "changed", "same", "gone", "refused"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class OfferedTool:
     accepted; `listed` is None if the server no longer has it."""
 
     name: str
-    mark: Mark
+    mark: OfferMark
     listed: ListedTool | None
     own: Tool | None
 
@@ -62,8 +62,8 @@ class ShownServer:
     """A server and its current state. `tail` is the end of its stderr."""
 
     server: Server
-    accepted: Accepted
-    state: State
+    accepted: Acceptance
+    state: ServerState
     fault: str
     tail: str
     offered: tuple[OfferedTool, ...]
@@ -92,19 +92,19 @@ class Servers:
         self._clock = clock
         self._changing = asyncio.Lock()
 
-    async def all(self) -> list[ShownServer]:
+    async def list_servers(self) -> list[ShownServer]:
         """All servers, by name."""
         tools = [entry.tool for entry in await self._library.entries()]
         return [
-            await self._shown(server, accepted, tools)
+            await self._shown_server(server, accepted, tools)
             for server, accepted in await self._library.servers()
         ]
 
     async def get(self, name: str) -> ShownServer:
         """NotFound if there is none."""
-        server, accepted = await self._named(name)
+        server, accepted = await self._saved_server(name)
         tools = [entry.tool for entry in await self._library.entries()]
-        return await self._shown(server, accepted, tools)
+        return await self._shown_server(server, accepted, tools)
 
     async def save(self, server: Server, original: str = "") -> None:
         """Saves a checked server; a change of it ends its acceptance (new fingerprint).
@@ -115,12 +115,14 @@ class Servers:
             saved = {other.name: accepted for other, accepted in await self._library.servers()}
             if server.name != original and server.name in saved:
                 raise Conflict(f"A server {server.name!r} already exists. Choose another name.")
-            await self._library.save_server(server, saved.get(original, Accepted()), self._clock())
+            await self._library.save_server(
+                server, saved.get(original, Acceptance()), self._clock()
+            )
             if original and original != server.name:
                 await self._library.delete_server(original)
         await self._mcp.stop(original or server.name)
 
-    async def honest(self, name: str) -> set[str]:
+    async def confirmed_values(self, name: str) -> set[str]:
         """The values of a saved server that look like keys but that the user confirmed."""
         saved = (server for server, _ in await self._library.servers() if server.name == name)
         return {value for server in saved for _, value in mcp_config.literal_keys(server)}
@@ -128,7 +130,7 @@ class Servers:
     async def accept(self, name: str, print_: str) -> None:
         """Accepts the server with this fingerprint. Conflict if it has changed since."""
         async with self._changing:
-            server, accepted = await self._named(name)
+            server, accepted = await self._saved_server(name)
             if print_ != fingerprint(server):
                 raise Conflict(
                     f"The server {name} has changed since it was shown. Check it again.",
@@ -139,21 +141,21 @@ class Servers:
     async def withdraw(self, name: str) -> None:
         """Revokes the acceptance and ends the server."""
         async with self._changing:
-            server, accepted = await self._named(name)
+            server, accepted = await self._saved_server(name)
             await self._keep(server, replace(accepted, server=""))
         await self._mcp.stop(name)
 
     async def list_tools(self, name: str) -> ShownServer:
         """Starts or contacts it and lists its tools. BadInput: that failed, or not accepted."""
-        server, _ = await self._named(name)
+        server, _ = await self._saved_server(name)
         await self._mcp.list_tools(server, FIRST_S)
         return await self.get(name)
 
-    async def take(self, name: str, chosen: Sequence[tuple[str, str]]) -> list[str]:
+    async def add_tools(self, name: str, chosen: Sequence[tuple[str, str]]) -> list[str]:
         """Adds tools to the library, or updates them there; each is given by name and the
         fingerprint that was shown. Returns their names there. Conflict if one has changed."""
         async with self._changing:
-            server, accepted = await self._named(name)
+            server, accepted = await self._saved_server(name)
             listed = {entry.name: entry for entry in self._mcp.peer(server).listed or ()}
             entries: list[ListedTool] = []
             for tool, print_ in chosen:
@@ -163,7 +165,7 @@ class Servers:
                 entries.append(listed_tool)
             if not entries:
                 raise BadInput("Choose the tools to add.")
-            tools = await self._checked_tools(
+            tools = await self._make_tools(
                 server, entries, [entry.tool for entry in await self._library.entries()]
             )
             await self._library.save_all(tools, self._clock())
@@ -173,16 +175,16 @@ class Servers:
 
     async def stop(self, name: str) -> None:
         """Closes the connection and ends the process, if any; the next call opens a new one."""
-        await self._named(name)
+        await self._saved_server(name)
         await self._mcp.stop(name)
 
     async def delete(self, name: str) -> None:
         """Deletes the server. Its tools stay in the library but cannot run."""
-        await self._named(name)
+        await self._saved_server(name)
         await self._library.delete_server(name)
         await self._mcp.stop(name)
 
-    def checked(self, data: Mapping[str, Any], honest: Collection[str] = ()) -> Server:
+    def parse_server(self, data: Mapping[str, Any], honest: Collection[str] = ()) -> Server:
         """The server that `data` describes; BadInput says why it may not be saved. `honest` are
         values that look like keys but that the user confirmed as harmless."""
         server = _server(data)
@@ -195,12 +197,12 @@ class Servers:
             )
         return server
 
-    async def _checked_tools(
+    async def _make_tools(
         self, server: Server, entries: Sequence[ListedTool], library: Sequence[Tool]
     ) -> list[Tool]:
         """The tools of the entries. Their schemas may take a while to check."""
         with one_document():
-            return await run_apart(self._check_entries, server, entries, library)
+            return await run_in_daemon(self._check_entries, server, entries, library)
 
     def _check_entries(
         self, server: Server, entries: Sequence[ListedTool], library: Sequence[Tool]
@@ -225,11 +227,11 @@ class Servers:
             tools.append(tool)
         return tools
 
-    async def _shown(
-        self, server: Server, accepted: Accepted, tools: Sequence[Tool]
+    async def _shown_server(
+        self, server: Server, accepted: Acceptance, tools: Sequence[Tool]
     ) -> ShownServer:
         peer = self._mcp.peer(server)
-        state: State
+        state: ServerState
         match accepted.server == fingerprint(server), peer.open, bool(peer.fault):
             case False, _, _:
                 state = "changed" if accepted.server else "new"
@@ -244,28 +246,28 @@ class Servers:
             state=state,
             fault=mask(peer.fault),
             tail=mask(peer.tail.decode("utf-8", "replace"))[-TAIL:],
-            offered=offered(server.name, accepted, peer.listed, tools),
+            offered=list_offered_tools(server.name, accepted, peer.listed, tools),
             listed=peer.listed is not None,
-            missing=self._mcp.missing(server),
+            missing=self._mcp.missing_variables(server),
         )
 
-    async def _named(self, name: str) -> tuple[Server, Accepted]:
+    async def _saved_server(self, name: str) -> tuple[Server, Acceptance]:
         for server, accepted in await self._library.servers():
             if server.name == name:
                 return server, accepted
         raise NotFound(f"There is no MCP server {name!r}.")
 
-    async def _keep(self, server: Server, accepted: Accepted) -> None:
+    async def _keep(self, server: Server, accepted: Acceptance) -> None:
         await self._library.save_server(server, accepted, self._clock())
 
 
-def offered(
-    name: str, accepted: Accepted, listed: Sequence[ListedTool] | None, library: Sequence[Tool]
+def list_offered_tools(
+    name: str, accepted: Acceptance, listed: Sequence[ListedTool] | None, library: Sequence[Tool]
 ) -> tuple[OfferedTool, ...]:
     """The tools of a server in its order, then those it no longer has."""
-    offers = [_offered(name, accepted, entry, library) for entry in listed or ()]
+    offers = [_offered_tool(name, accepted, entry, library) for entry in listed or ()]
     there = {entry.name for entry in listed or ()}
-    lost: Mark = "same" if listed is None else "gone"
+    lost: OfferMark = "same" if listed is None else "gone"
     rest = [tool for tool in accepted.tools if tool not in there]
     return (
         *offers,
@@ -273,11 +275,11 @@ def offered(
     )
 
 
-def _offered(
-    name: str, accepted: Accepted, entry: ListedTool, library: Sequence[Tool]
+def _offered_tool(
+    name: str, accepted: Acceptance, entry: ListedTool, library: Sequence[Tool]
 ) -> OfferedTool:
     was = accepted.tools.get(entry.name)
-    mark: Mark = "refused" if entry.fault else "new"
+    mark: OfferMark = "refused" if entry.fault else "new"
     if was is not None and not entry.fault:
         mark = "same" if was == entry.fingerprint else "changed"
     return OfferedTool(entry.name, mark, entry, own_tool(library, name, entry.name))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import TypeVar
 
-from playground.core.decide import cut_off
+from playground.core.decide import close_imported
 from playground.core.errors import (
     Conflict,
     IllegalEvent,
@@ -47,7 +47,7 @@ from playground.core.events import (
     Source,
     Tapped,
 )
-from playground.core.reducer import Cut, apply, fold
+from playground.core.reducer import ForkPrefix, apply, fold
 from playground.core.session import Session
 from playground.core.settings import Settings
 from playground.engine.memory import LARGE_TEXT, give_back_free_memory
@@ -58,8 +58,8 @@ from playground.store.log import Log
 from playground.store.maintenance import purge
 from playground.store.writes import (
     Chunk,
-    Closed,
-    Copied,
+    ClosedRecording,
+    CopiedPart,
     WriteBatch,
     called_tools,
     summary_of,
@@ -119,14 +119,14 @@ class LiveSession:
     archived: bool = False
     tags: tuple[str, ...] = ()
     batch: str = ""
-    users: int = 0
+    holders: int = 0
     wire: WireRows | None = None
     large: bool = False
-    resting: asyncio.TimerHandle | None = None
+    unload_timer: asyncio.TimerHandle | None = None
     recent: RecentEvents = field(default_factory=lambda: RecentEvents(0))
     failed: StoreError | None = None
-    lost: StoreError | None = None
-    heard: tuple[int, int] = (0, 0)
+    lost_error: StoreError | None = None
+    last_byte: tuple[int, int] = (0, 0)
 
     @property
     def session(self) -> Session:
@@ -158,9 +158,9 @@ class SessionStore:
         self._new_id = new_id
         self.redactor = redactor
         self._live: dict[str, LiveSession] = {}
-        self._resting: OrderedDict[str, LiveSession] = OrderedDict()
+        self._idle: OrderedDict[str, LiveSession] = OrderedDict()
         """Sessions without running work when they were released, the last released last."""
-        self._listening: dict[str, set[Bell]] = {}
+        self._listeners: dict[str, set[ChangeNotifier]] = {}
         self._list_timer: asyncio.TimerHandle | None = None
         self.epoch = uuid.uuid4().hex[:8]
         self.position = 0
@@ -171,9 +171,9 @@ class SessionStore:
         self.list_version = 0
         self.marks_version = 0
         self.health = log.database.health
-        self.health.watch(self.ring_list)
-        log.lost = self._lost
-        self._owed: dict[str, tuple[Event, int]] = {}
+        self.health.watch(self.notify_list)
+        log.on_lost = self._mark_lost
+        self._deferred: dict[str, tuple[Event, int]] = {}
         self.late: set[str] = set()
         """Sessions of which something was saved with delay."""
 
@@ -188,60 +188,62 @@ class SessionStore:
     ) -> str:
         """Creates a session: `tapped` if an agent runs it, a run of `batch` if that is an id.
         Returns its id, which the caller may have chosen."""
-        async with self.beginning(title, session_id, batch) as live:
+        async with self.new_session(title, session_id, batch) as live:
             await self.append(live, [SessionStarted(settings, tapped)])
         return live.id
 
     @asynccontextmanager
-    async def beginning(
+    async def new_session(
         self, title: str = "", session_id: str = "", batch: str = ""
     ) -> AsyncIterator[LiveSession]:
         """A new session, locked and without events; the first append creates it."""
         title, session_id = self.redactor().redact_text(title), session_id or self._new_id()
-        live = LiveSession(session_id, title=title, created_ms=self.clock(), users=1, batch=batch)
+        live = LiveSession(session_id, title=title, created_ms=self.clock(), holders=1, batch=batch)
         live.folded = Session(live.id)
         self._live[live.id] = live
         try:
             async with live.lock:
                 yield live
         finally:
-            live.users -= 1
+            live.holders -= 1
             if live.folded is None or live.folded.settings is None:
                 self._live.pop(live.id, None)
             else:
                 self._trim(live)
 
-    async def fork(self, live: LiveSession, cut: Cut, events: Sequence[Event], title: str) -> str:
+    async def fork(
+        self, live: LiveSession, cut: ForkPrefix, events: Sequence[Event], title: str
+    ) -> str:
         """Creates a session from the events of `live` up to `cut`, followed by `events`; returns
         its id. The caller holds `live`, which stays unchanged."""
         child = LiveSession(self._new_id(), title=title, created_ms=self.clock())
         child.recent = RecentEvents(self.position)
-        log = [logged for logged in await self.log.opening(live.id) if logged.seq <= cut.seq]
+        log = [logged for logged in await self.log.events_to_fold(live.id) if logged.seq <= cut.seq]
         child.folded = fold(child.id, log)
-        copied = Copied(live.id, cut.seq, len(child.folded.turns), called_tools(log))
+        copied = CopiedPart(live.id, cut.seq, len(child.folded.turns), called_tools(log))
         async with child.lock:
             await self.append(child, events, copied=copied)
         self._live.setdefault(child.id, child)
-        self.ring_list()
+        self.notify_list()
         return child.id
 
     @asynccontextmanager
-    async def holding(self, session_id: str) -> AsyncIterator[LiveSession]:
+    async def lock_session(self, session_id: str) -> AsyncIterator[LiveSession]:
         """Locks the session; NotFound if there is none."""
         live = self._live.get(session_id)
         if live is None:
             live = self._live.setdefault(session_id, LiveSession(session_id))
-        live.users += 1
+        live.holders += 1
         try:
             async with live.lock:
-                if live.folded is None or live.lost is not None:
+                if live.folded is None or live.lost_error is not None:
                     await self._load(live)
                 yield live
         finally:
-            live.users -= 1
+            live.holders -= 1
             self._trim(live)
             if live.large:
-                self._rest(live)
+                self._schedule_unload(live)
 
     async def append(
         self,
@@ -252,8 +254,8 @@ class SessionStore:
         sources: Sequence[Source] | None = None,
         times: Sequence[int] | None = None,
         chunks: Sequence[Chunk] = (),
-        closed: Closed | None = None,
-        copied: Copied | None = None,
+        closed: ClosedRecording | None = None,
+        copied: CopiedPart | None = None,
     ) -> list[Logged]:
         """Masks, folds and saves `events`, all or none; the caller holds `live`.
 
@@ -261,11 +263,11 @@ class SessionStore:
         cannot follow; StoreError if they could not be saved.
         """
         assert live.own, "an imported session is read-only"
-        error, live.failed = live.failed or live.lost, None
+        error, live.failed = live.failed or live.lost_error, None
         if error is not None:
             raise error
-        if live.id in self._owed:
-            await self.pay(live)
+        if live.id in self._deferred:
+            await self.flush_deferred(live)
         now = self.clock() if at_ms is None else at_ms
         only_deltas = all(isinstance(event, PartDelta) for event in events)
         if not only_deltas:
@@ -295,7 +297,7 @@ class SessionStore:
         live = self._live.get(session_id)
         if live is None or live.folded is None or live.lock.locked():
             return False
-        if live.failed is not None or live.lost is not None or session_id in self._owed:
+        if live.failed is not None or live.lost_error is not None or session_id in self._deferred:
             return False
         if not self._may_wait(session_id) or not all(isinstance(e, PartDelta) for e in events):
             return False
@@ -304,7 +306,7 @@ class SessionStore:
         self._show(live, logged, chunks)
         return True
 
-    async def surely(
+    async def save_when_writable(
         self,
         session_id: str,
         save: Callable[[LiveSession], Awaitable[object]],
@@ -318,38 +320,38 @@ class SessionStore:
         saved = False
         while not saved:
             try:
-                async with self.holding(session_id) as live:
+                async with self.lock_session(session_id) as live:
                     await save(live)
                     saved = True
                     if then is not None:
                         await then(live)
             except StoreUnwritable:
                 self.late.add(session_id)
-                if saved or not await self.health.again():
+                if saved or not await self.health.wait_for_retry():
                     raise
 
-    def owe(self, live: LiveSession, event: Event) -> None:
+    def defer(self, live: LiveSession, event: Event) -> None:
         """Puts `event` into effect now; it is saved before any other event of the session."""
-        self._owed.setdefault(live.id, (event, self.clock()))
-        self.ring_list()
+        self._deferred.setdefault(live.id, (event, self.clock()))
+        self.notify_list()
 
-    async def pay(self, live: LiveSession) -> None:
+    async def flush_deferred(self, live: LiveSession) -> None:
         """Saves the owed event, because what follows depends on it. The caller holds `live`."""
-        if (owed := self._owed.pop(live.id, None)) is not None:
+        if (owed := self._deferred.pop(live.id, None)) is not None:
             try:
                 await self.append(live, [owed[0]], at_ms=owed[1])
             except StoreError:
-                self._owed[live.id] = owed
+                self._deferred[live.id] = owed
                 raise
 
     @property
-    def owing(self) -> bool:
+    def has_deferred(self) -> bool:
         """Whether any session has an event that is in effect but not saved."""
-        return bool(self._owed)
+        return bool(self._deferred)
 
-    def owes(self, session_id: str) -> bool:
+    def has_deferred_event(self, session_id: str) -> bool:
         """Whether this session has an event that is in effect but not saved."""
-        return session_id in self._owed
+        return session_id in self._deferred
 
     async def wire(self, live: LiveSession) -> WireRows:
         """The rows of the wire view, built from the recordings on first use."""
@@ -357,22 +359,22 @@ class SessionStore:
             wire, log = WireRows(), deque(await self.log.events(live.id))
             for turn in live.session.turns:
                 async for chunks in self.log.portions(live.id, turn.number):
-                    events = _upto(log, chunks[-1])
+                    events = _take_events_until(log, chunks[-1])
                     await asyncio.to_thread(_follow, wire, events, chunks)  # does not block others
             _follow(wire, log, ())
-            _follow(wire, *self.log.unwritten(live.id))  # what currently cannot be saved
+            _follow(wire, *self.log.unwritten_data(live.id))  # what currently cannot be saved
             live.wire = wire
         return live.wire
 
     async def rename(self, live: LiveSession, title: str) -> None:
         live.title = self.redactor().redact_text(title)
         await self.log.rename(live.id, live.title)
-        self.ring_list()
+        self.notify_list()
 
     async def delete(self, live: LiveSession, *, deleted: bool) -> None:
         await self.log.mark_deleted(live.id, self.clock() if deleted else None)
         live.deleted = deleted
-        self.ring_list()
+        self.notify_list()
 
     async def purge(self, live: LiveSession) -> None:
         """Deletes a session in the bin permanently. Conflict if it is not in the bin, or still
@@ -381,11 +383,11 @@ class SessionStore:
             raise Conflict("This session is not deleted. Delete it first, then purge it.")
         if live.session.state == "running":
             raise Conflict("Part of this session is still running. Try again when it has ended.")
-        await uncancelled(asyncio.create_task(purge(self.log.database, live.id)))
+        await finish_task(asyncio.create_task(purge(self.log.database, live.id)))
         live.folded = None
         if self._live.get(live.id) is live:
             del self._live[live.id]
-        self.ring_list()
+        self.notify_list()
 
     @property
     def cursor(self) -> str:
@@ -403,30 +405,30 @@ class SessionStore:
         known = epoch == self.epoch and position.isascii() and position.isdigit()
         return int(position) if known and len(position) < 16 else -1
 
-    def since(self, live: LiveSession, position: int) -> list[Logged] | None:
+    def events_since(self, live: LiveSession, position: int) -> list[Logged] | None:
         """The session's events after `position`; None if they are no longer in memory."""
-        return live.recent.since(position) if 0 <= position <= self.position else None
+        return live.recent.events_since(position) if 0 <= position <= self.position else None
 
-    def since_seq(self, live: LiveSession, seq: int) -> list[Logged] | None:
+    def events_since_seq(self, live: LiveSession, seq: int) -> list[Logged] | None:
         """The session's events after event `seq`; None if they are not in memory."""
-        events = live.recent.since_seq(seq)
+        events = live.recent.events_since_seq(seq)
         first = events[0].seq if events else live.session.seq + 1
         return events if first == seq + 1 else None
 
     @contextmanager
-    def listen(self, *session_ids: str) -> Iterator[Bell]:
+    def listen(self, *session_ids: str) -> Iterator[ChangeNotifier]:
         """A bell that rings on each event of one of the sessions ("": of any), and on each change
         that is not an event."""
-        bell = Bell()
+        bell = ChangeNotifier()
         for session_id in session_ids:
-            self._listening.setdefault(session_id, set()).add(bell)
+            self._listeners.setdefault(session_id, set()).add(bell)
         try:
             yield bell
         finally:
             for session_id in session_ids:
-                self._listening[session_id].discard(bell)
-                if not self._listening[session_id]:
-                    del self._listening[session_id]
+                self._listeners[session_id].discard(bell)
+                if not self._listeners[session_id]:
+                    del self._listeners[session_id]
 
     async def wait(self, position: int, list_version: int, timeout_s: float) -> bool:
         """Waits for an event after `position` or a change of the list; False on time-out."""
@@ -435,40 +437,40 @@ class SessionStore:
                 return True
             return await bell.wait(timeout_s)
 
-    def ring_list(self) -> None:
+    def notify_list(self) -> None:
         """The list of sessions (or a title, a mark, a rule) changed without an event."""
         self.list_version += 1
         self.marks_version += 1
-        self._ring_all()
+        self._notify_all()
 
-    def _ring_all(self) -> None:
-        for bells in self._listening.values():
+    def _notify_all(self) -> None:
+        for bells in self._listeners.values():
             for bell in bells:
-                bell.ring()
+                bell.notify()
 
-    def _list_changed(self) -> None:
+    def _note_list_change(self) -> None:
         """An event changed the list. Pages of other sessions are notified with delay."""
         self.list_version += 1
         if self._list_timer is None:
-            self._ring_for_list()
+            self._notify_list_change()
 
-    def _ring_for_list(self, known: int = -1) -> None:
+    def _notify_list_change(self, known: int = -1) -> None:
         """Rings if the list has changed since version `known`; checks again after LIST_S."""
         self._list_timer = None
         if self.list_version > known:
-            self._ring_all()
+            self._notify_all()
             later = asyncio.get_running_loop().call_later
-            self._list_timer = later(LIST_S, self._ring_for_list, self.list_version)
+            self._list_timer = later(LIST_S, self._notify_list_change, self.list_version)
 
-    def _lost(self, session_id: str, error: StoreError) -> None:
+    def _mark_lost(self, session_id: str, error: StoreError) -> None:
         """Deltas that were shown can never be saved: begins a new epoch, forgets all positions of
         the session so far, and makes the next append to it raise `error`."""
         self.epoch = uuid.uuid4().hex[:8]
         self.position += 1
         self._set_position(session_id)
         if (live := self._live.get(session_id)) is not None:
-            live.failed = live.lost = error  # the current holder keeps its fold
-        self._ring_all()
+            live.failed = live.lost_error = error  # the current holder keeps its fold
+        self._notify_all()
 
     async def _load(self, live: LiveSession) -> None:
         summary = await self.log.summary(live.id)
@@ -476,20 +478,20 @@ class SessionStore:
             if self._live.get(live.id) is live:
                 del self._live[live.id]
             raise NotFound(f"There is no session {live.id!r}.")
-        log = await self.log.opening(live.id)
+        log = await self.log.events_to_fold(live.id)
         live.folded = _fold_log(live.id, log)
         live.large = any(_is_large(logged.event) for logged in log)
         if not summary.own:
-            cut_off(live.folded)
+            close_imported(live.folded)
         live.wire = None
-        if not live.recent or live.lost is not None:
+        if not live.recent or live.lost_error is not None:
             start = self._positions.get(live.id, self._position_of_others)
             live.recent = RecentEvents(start)
         live.title, live.created_ms = summary.title, summary.created_ms
         live.deleted, live.own = summary.deleted, summary.own
         live.pinned, live.archived, live.tags = summary.pinned, summary.archived, summary.tags
         live.batch = summary.batch
-        live.lost = None
+        live.lost_error = None
 
     async def _save(self, live: LiveSession, batch: WriteBatch) -> None:
         """Saves even if the caller is cancelled; the cancellation is raised after that."""
@@ -501,10 +503,10 @@ class SessionStore:
             writing = self.log.append_now(batch)
             if writing is None:
                 appending = asyncio.create_task(self.log.append(batch))
-                cancelled = await _ended(appending)
+                cancelled = await _wait_until_done(appending)
                 appending.result()
             else:
-                cancelled = await _ended(writing)
+                cancelled = await _wait_until_done(writing)
                 writing.result()
         except StoreError:
             live.folded, live.failed = None, None  # raised by this append
@@ -512,7 +514,7 @@ class SessionStore:
         else:
             self._show(live, batch.events, batch.chunks)
             if batch.summary is not None:
-                self._list_changed()
+                self._note_list_change()
             if large:
                 give_back_free_memory()
         finally:
@@ -524,8 +526,8 @@ class SessionStore:
         live: LiveSession,
         logged: Sequence[Logged],
         chunks: Sequence[Chunk],
-        closed: Closed | None,
-        copied: Copied | None,
+        closed: ClosedRecording | None,
+        copied: CopiedPart | None,
     ) -> WriteBatch:
         """What to save of `live`, into which `logged` is already folded."""
         full = any(isinstance(item.event, FULL) for item in logged)
@@ -548,13 +550,13 @@ class SessionStore:
         if live.wire is not None:
             _follow(live.wire, logged, chunks)
         if chunks:
-            live.heard = chunks[-1].recording, chunks[-1].at_ms
+            live.last_byte = chunks[-1].recording, chunks[-1].at_ms
         for item in logged:
             self.position += 1
             live.recent.append(self.position, item)
         self._set_position(live.id)
-        for bell in (*self._listening.get(live.id, ()), *self._listening.get("", ())):
-            bell.ring()
+        for bell in (*self._listeners.get(live.id, ()), *self._listeners.get("", ())):
+            bell.notify()
 
     def _set_position(self, session_id: str) -> None:
         self._positions[session_id] = self.position
@@ -565,29 +567,29 @@ class SessionStore:
     def _may_wait(self, session_id: str) -> bool:
         return self.health.trouble is None and self.log.unwritten_size(session_id) < DELTAS_WAIT
 
-    def _rest(self, live: LiveSession) -> None:
-        if live.resting is not None:
-            live.resting.cancel()
-        live.resting = asyncio.get_running_loop().call_later(REST_S, self._forget, live)
+    def _schedule_unload(self, live: LiveSession) -> None:
+        if live.unload_timer is not None:
+            live.unload_timer.cancel()
+        live.unload_timer = asyncio.get_running_loop().call_later(REST_S, self._unload, live)
 
-    def _forget(self, live: LiveSession) -> None:
+    def _unload(self, live: LiveSession) -> None:
         """Unloads an idle session; its log has everything."""
-        if not live.users and live.folded is not None and live.folded.state != "running":
+        if not live.holders and live.folded is not None and live.folded.state != "running":
             live.folded = live.wire = None
             give_back_free_memory()
 
     def _trim(self, released: LiveSession) -> None:
         """Unloads idle sessions except the LIVE ones released last. Each is released often while
         many run, so this looks only at `released`."""
-        if not _may_go(released) or self._live.get(released.id) is not released:
-            if self._resting.get(released.id) is released:
-                del self._resting[released.id]
+        if not _is_idle(released) or self._live.get(released.id) is not released:
+            if self._idle.get(released.id) is released:
+                del self._idle[released.id]
             return
-        self._resting[released.id] = released
-        self._resting.move_to_end(released.id)
-        while len(self._resting) > LIVE:
-            session_id, live = self._resting.popitem(last=False)
-            if self._live.get(session_id) is live and _may_go(live):
+        self._idle[released.id] = released
+        self._idle.move_to_end(released.id)
+        while len(self._idle) > LIVE:
+            session_id, live = self._idle.popitem(last=False)
+            if self._live.get(session_id) is live and _is_idle(live):
                 del self._live[session_id]
 
 
@@ -619,9 +621,9 @@ def _fold_in(
     return logged
 
 
-def _may_go(live: LiveSession) -> bool:
+def _is_idle(live: LiveSession) -> bool:
     """Whether the session is unused and nothing runs in it."""
-    return not live.users and (live.folded is None or live.folded.state != "running")
+    return not live.holders and (live.folded is None or live.folded.state != "running")
 
 
 def now_ms() -> int:
@@ -645,15 +647,15 @@ def _fold_log(session_id: str, log: Sequence[Logged]) -> Session:
         raise StoreError(f"The log of this session can no longer be read: {error}") from error
 
 
-async def uncancelled(task: asyncio.Task[T]) -> T:
+async def finish_task(task: asyncio.Task[T]) -> T:
     """Runs `task` to its end and returns its result; a cancellation is raised only then."""
-    if (cancelled := await _ended(task)) is not None:
+    if (cancelled := await _wait_until_done(task)) is not None:
         task.exception()  # marks the exception as retrieved
         raise cancelled
     return task.result()
 
 
-async def _ended(work: asyncio.Future[T]) -> asyncio.CancelledError | None:
+async def _wait_until_done(work: asyncio.Future[T]) -> asyncio.CancelledError | None:
     """Waits until `work` is done; returns the last cancellation during the wait, to be raised."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
@@ -676,7 +678,7 @@ def _follow(wire: WireRows, logged: Iterable[Logged], chunks: Sequence[Chunk]) -
         _feed(wire, chunk)
 
 
-def _upto(log: deque[Logged], last: Chunk) -> list[Logged]:
+def _take_events_until(log: deque[Logged], last: Chunk) -> list[Logged]:
     """Removes from `log` the events before the first one that needs bytes after `last`."""
     place, events = (last.recording, last.start + len(last.data)), list[Logged]()
     while log and ((at := log[0].source) is None or (at.recording, at.end) <= place):
@@ -692,24 +694,24 @@ def _feed(wire: WireRows, chunk: Chunk) -> None:
     wire.feed(chunk.recording, chunk.at_ms, chunk.data)
 
 
-class Bell:
+class ChangeNotifier:
     """Rings when there may be something new; the next wait also notices an earlier ring."""
 
     def __init__(self) -> None:
-        self._rung = False
+        self._notified = False
         self._waiting: asyncio.Future[bool] | None = None
 
-    def ring(self) -> None:
-        self._rung = True
+    def notify(self) -> None:
+        self._notified = True
         self._wake()
 
     def clear(self) -> None:
         """Discards earlier rings."""
-        self._rung = False
+        self._notified = False
 
     async def wait(self, timeout_s: float) -> bool:
         """Waits for a ring, past or future; False on time-out. Only one task may wait."""
-        if not self._rung:
+        if not self._notified:
             loop = asyncio.get_running_loop()
             self._waiting = loop.create_future()
             timer = loop.call_later(timeout_s, self._wake)
@@ -718,7 +720,7 @@ class Bell:
             finally:
                 timer.cancel()
                 self._waiting = None
-        return self._rung
+        return self._notified
 
     def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
@@ -757,19 +759,21 @@ class RecentEvents:
         if len(positions) > 2 * len(events) + FEW:
             del positions[: -len(events)]
 
-    def since(self, position: int) -> list[Logged] | None:
+    def events_since(self, position: int) -> list[Logged] | None:
         """The events after `position`, or None if some of them were dropped."""
         if position < self._start:
             return None
         older = len(self._positions) - len(self._events)
-        return self._last(len(self._positions) - bisect_right(self._positions, position, older))
+        return self._last_events(
+            len(self._positions) - bisect_right(self._positions, position, older)
+        )
 
-    def since_seq(self, seq: int) -> list[Logged]:
+    def events_since_seq(self, seq: int) -> list[Logged]:
         """The events after event `seq` of the session, as far as present."""
         later = takewhile(lambda event: event[0] > seq, reversed(self._events))
-        return self._last(sum(1 for _ in later))
+        return self._last_events(sum(1 for _ in later))
 
-    def _last(self, count: int) -> list[Logged]:
+    def _last_events(self, count: int) -> list[Logged]:
         last = [Logged(*event) for event in islice(reversed(self._events), count)]
         last.reverse()
         return last

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from playground.core.errors import BadInput
-from playground.core.providers import provider_at, with_account
+from playground.core.providers import add_account_headers, provider_at
 from playground.core.settings import (
     PROTOCOLS,
     SIMULATOR_URL,
@@ -21,13 +21,13 @@ from playground.core.settings import (
     Profile,
     Protocol,
     Settings,
-    with_waits,
+    apply_timeouts,
 )
 from playground.core.tools import ChoiceMode, Tool, ToolChoice
 from playground.engine.engine import Engine
 from playground.engine.redaction import check_address, check_settings
 from playground.net.keys import check_key_name, origin, provider_keys
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from playground.protocols.facts import FACTS
 from playground.protocols.parameters import check_params
 from playground.protocols.registry import CODECS, codec
@@ -112,7 +112,7 @@ async def settings_from(
     if "profile" in data or "protocol" in data or "base_url" in data:
         profile = _profile(engine, data, settings.profile)
         if profile != settings.profile:
-            limits = with_waits(settings.limits, profile)
+            limits = apply_timeouts(settings.limits, profile)
             settings = replace(settings, profile=profile, model="", limits=limits)
     tools = settings.tools
     if "tools" in data:
@@ -124,14 +124,14 @@ async def settings_from(
         tools=tools,
         params=_params(_object(data.get("params", settings.params), "params")),
         extra=_object(data.get("extra", settings.extra), "extra"),
-        stream=_truth(data.get("stream", settings.stream), "stream"),
+        stream=_boolean(data.get("stream", settings.stream), "stream"),
         limits=_limits(data, settings.limits),
     )
     choice = settings.tool_choice
     if "tool_choice" in data:
         choice = _choice(data["tool_choice"], choice.parallel)
     if "parallel" in data:
-        choice = replace(choice, parallel=_truth(data["parallel"], "parallel"))
+        choice = replace(choice, parallel=_boolean(data["parallel"], "parallel"))
     settings = replace(settings, tool_choice=checked_choice(choice, tools))
     if (settings.params, settings.profile) != (before.params, before.profile):
         check_params(settings.profile.protocol, settings.params)
@@ -145,7 +145,7 @@ async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] 
     """Tools by name (from the library, else from `own`) or as definitions; names are unique."""
     library = {tool.name: tool for tool in (*own, *await engine.library.tools())}
     if not all(isinstance(item, str) for item in wanted):
-        wanted = await run_apart(_check_defined, wanted)
+        wanted = await run_in_daemon(_check_defined, wanted)
     tools: dict[str, Tool] = {}
     for item in wanted:
         if isinstance(item, str):
@@ -186,7 +186,7 @@ def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
 def _limits(data: Mapping[str, Any], limits: Limits) -> Limits:
     """`limits` changed by `data`; times in seconds."""
     named: dict[str, Any] = {
-        name: _whole(data[name], name, least, most)
+        name: _integer(data[name], name, least, most)
         for name, (least, most) in COUNTS.items()
         if name in data
     }
@@ -194,7 +194,7 @@ def _limits(data: Mapping[str, Any], limits: Limits) -> Limits:
     waits = ("connect_s", "first_byte_s", "idle_s")
     named |= {name: seconds(data[name], name) for name in waits if name in data}
     if "continue_on_error" in data:
-        named["continue_on_error"] = _truth(data["continue_on_error"], "continue_on_error")
+        named["continue_on_error"] = _boolean(data["continue_on_error"], "continue_on_error")
     return replace(limits, **named)
 
 
@@ -238,8 +238,8 @@ def _profile(engine: Engine, data: Mapping[str, Any], current: Profile) -> Profi
     # A bare address may come from anybody, so it gets a key only if that is permitted there.
     for own in keys_for(protocol, place):
         keyed = replace(profile, key_name=own)
-        if not engine.keys.missing(keyed):
-            return with_account(keyed, engine.environment)
+        if not engine.keys.missing_reason(keyed):
+            return add_account_headers(keyed, engine.environment)
     return profile
 
 
@@ -299,7 +299,7 @@ def _choice_of(mode: ChoiceMode, value: Mapping[str, Any], parallel: bool) -> To
         mode,
         _text(value.get("name", ""), "tool_choice.name") if mode == "tool" else "",
         None if allowed is None else _names(allowed, "tool_choice.allowed"),
-        _truth(value.get("parallel", parallel), "tool_choice.parallel"),
+        _boolean(value.get("parallel", parallel), "tool_choice.parallel"),
     )
 
 
@@ -329,10 +329,10 @@ def _params(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def sound_params(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Those of the imported `params` that a user could have chosen in Setup."""
-    return {name: param for name, param in params.items() if _sound(name, param)}
+    return {name: param for name, param in params.items() if _is_valid_param(name, param)}
 
 
-def _sound(name: str, value: Any) -> bool:
+def _is_valid_param(name: str, value: Any) -> bool:
     if name not in PARAMS or (name == "thinking" and isinstance(value, dict)):
         return False
     if name == "stop":
@@ -352,13 +352,13 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-def _truth(value: Any, name: str) -> bool:
+def _boolean(value: Any, name: str) -> bool:
     if not isinstance(value, bool):
         raise BadInput(f"{name} must be true or false.")
     return value
 
 
-def _whole(value: Any, name: str, least: int, most: int) -> int:
+def _integer(value: Any, name: str, least: int, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise BadInput(f"{name} must be a whole number from {least} to {most}.")
     return value

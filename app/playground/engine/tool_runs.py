@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from playground.core.arguments import canonical
+from playground.core.arguments import canonical_text
 from playground.core.errors import Conflict, IllegalEvent, NotFound, StoreError
 from playground.core.events import (
     ENDED_WITH_PROGRAM,
@@ -31,12 +31,12 @@ from playground.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from playground.core.faults import SLOW_S, scene, staged
+from playground.core.faults import SLOW_S, scene, stage_result
 from playground.core.session import Session
 from playground.core.tools import ToolResult, text_result
 from playground.engine.redaction import redact_event
 from playground.engine.sessions import LiveSession, SessionStore
-from playground.executors.executor import LONGEST_S, Deadline, Invocation, Report
+from playground.executors.executor import LONGEST_S, Deadline, Invocation, ReportProgress
 from playground.executors.run_with_limits import Executors
 from playground.executors.workspace.shell import Tell
 from playground.schema import strict_json
@@ -90,7 +90,7 @@ def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
     """The same for every attempt with the same arguments, so that a service can recognize a
     repetition; different if a user edited the arguments. The formatting of the JSON does not
     matter."""
-    fingerprint = hashlib.sha256(canonical(arguments).encode()).hexdigest()[:16]
+    fingerprint = hashlib.sha256(canonical_text(arguments).encode()).hexdigest()[:16]
     return f"{session_id}/{call_id}/{fingerprint}"
 
 
@@ -130,7 +130,7 @@ class ProgressSaver:
         self._over.set()
         self._there.set()
 
-    def rest(self, *, over: bool = False, whole: bool = False) -> list[Event]:
+    def take_unsaved(self, *, over: bool = False, whole: bool = False) -> list[Event]:
         """Returns and clears what is not saved yet. `over`: no more output will come; `whole`: it
         was not cut off."""
         newest, self._newest, self._real = self._newest, None, None
@@ -147,9 +147,9 @@ class ProgressSaver:
             self._there.clear()
             if self._over.is_set():
                 return
-            save = partial(self._sessions.append, events=self.rest())
+            save = partial(self._sessions.append, events=self.take_unsaved())
             try:
-                await self._sessions.surely(self._invocation.session, save)
+                await self._sessions.save_when_writable(self._invocation.session, save)
             except (IllegalEvent, StoreError) as error:
                 log.warning("progress of %s was not saved: %s", self._invocation.call, error)
             with suppress(TimeoutError):
@@ -228,7 +228,7 @@ class ToolRuns:
 
     async def extend(self, live: LiveSession, call_id: str, by_s: float) -> None:
         """Gives a running call `by_s` more seconds. Conflict if it no longer runs."""
-        running = self._under_way(live, call_id)
+        running = self._running_call(live, call_id)
         if running.staging.returned:
             raise Conflict("Its tool has already returned. Only its result is delayed.")
         call = live.session.call(call_id)
@@ -241,10 +241,10 @@ class ToolRuns:
             raise Conflict("The call's time limit has just passed.")
         await self._sessions.append(live, [CallExtended(call_id, by_s)])
 
-    async def put_behind(self, live: LiveSession, call_id: str) -> str:
+    async def move_to_background(self, live: LiveSession, call_id: str) -> str:
         """Moves a running call to the background, so that its turn does not wait for it; returns
         its task id. Conflict if that is not possible."""
-        running = self._under_way(live, call_id)
+        running = self._running_call(live, call_id)
         call = live.session.call(call_id)
         if running.staging.fault:
             raise Conflict("This call has a staged fault, so it cannot move to the background.")
@@ -268,7 +268,7 @@ class ToolRuns:
         running.deadline.extend(LONGEST_S)
         return task_id
 
-    def _under_way(self, live: LiveSession, call_id: str) -> RunningCall:
+    def _running_call(self, live: LiveSession, call_id: str) -> RunningCall:
         call, running = live.session.call(call_id), self._running.get((live.id, call_id))
         if running is None or call.status != "running":
             raise Conflict("This call is not running.")
@@ -280,7 +280,7 @@ class ToolRuns:
         if running is not None:
             running.cancelled = True
             running.work.cancel()
-            await self._sessions.health.or_trouble([running.task])
+            await self._sessions.health.wait_or_trouble([running.task])
 
     async def stop_task(self, session_id: str, task_id: str) -> bool:
         """Ends the background call of this task; False if there is none."""
@@ -290,7 +290,7 @@ class ToolRuns:
                 return True
         return False
 
-    def lost(self, session: Session) -> list[Event]:
+    def lost_task_events(self, session: Session) -> list[Event]:
         """End events for background calls that are no longer followed because a write failed."""
         behind = {
             running.behind for (where, _), running in self._running.items() if where == session.id
@@ -311,7 +311,7 @@ class ToolRuns:
             running.work.cancel()
         return [running.task for running in ended]
 
-    def of(self, session_id: str) -> list[str]:
+    def foreground_calls(self, session_id: str) -> list[str]:
         """The ids of the session's running calls that are not in the background."""
         return [
             call_id
@@ -335,32 +335,36 @@ class ToolRuns:
         progress.end()
         await asyncio.wait([pump])
         whole = not work.cancelled() and work.exception() is None and not work.result().is_error
-        rest, ended_ms = progress.rest(over=True, whole=whole), self._sessions.clock()
+        rest, ended_ms = progress.take_unsaved(over=True, whole=whole), self._sessions.clock()
 
         over = EndedCall(invocation.call, work, staging, rest, ended_ms)
         await self._over.write(invocation.session, over)
 
     async def _write(self, session_id: str, several: Sequence[EndedCall]) -> Sequence[None]:
         async def save(live: LiveSession) -> None:
-            events = {ended_call.call_id: self._ended(live, ended_call) for ended_call in several}
+            events = {
+                ended_call.call_id: self._end_events(live, ended_call) for ended_call in several
+            }
             times = [
                 ended_call.ended_ms for ended_call in several for _ in events[ended_call.call_id]
             ]
             await self._sessions.append(live, [*chain(*events.values())], times=times)
 
-        await self._sessions.surely(session_id, save)  # a full disk must not lose a result
+        await self._sessions.save_when_writable(
+            session_id, save
+        )  # a full disk must not lose a result
         return [None] * len(several)
 
-    def _ended(self, live: LiveSession, over: EndedCall) -> list[Event]:
+    def _end_events(self, live: LiveSession, over: EndedCall) -> list[Event]:
         running = self._running[live.id, over.call_id]
         if running.behind:
             why = STOPPED_BY_USER if running.cancelled else STOPPED_WITH_RUN
             why = ENDED_WITH_PROGRAM if self.closing else why
-            return [*over.rest, task_ended(running.behind, over.work, why)]
+            return [*over.rest, task_end(running.behind, over.work, why)]
         over_by = CANCELLED if running.cancelled else _STOPPED
         ended = outcome_of(over.call_id, over.work, None if self.closing else over_by)
         redactor = self._sessions.redactor()
-        return [*over.rest, over.staging.ended(ended, live.session, redactor, MAX_OUTPUT)]
+        return [*over.rest, over.staging.apply_fault(ended, live.session, redactor, MAX_OUTPUT)]
 
 
 def outcome_of(
@@ -376,7 +380,7 @@ def outcome_of(
     return CallEnded(call_id, work.result())
 
 
-def task_ended(task_id: str, work: asyncio.Future[ToolResult], why: str) -> TaskEnded:
+def task_end(task_id: str, work: asyncio.Future[ToolResult], why: str) -> TaskEnded:
     """The end of a background call; `why` if it was ended early."""
     if work.cancelled():
         return TaskEnded(task_id, why)
@@ -409,7 +413,9 @@ class FaultStaging:
         """Whether the tool has returned and its result is held back."""
         return self._real is not None
 
-    async def run(self, run: Callable[[], Awaitable[ToolResult]], report: Report) -> ToolResult:
+    async def run(
+        self, run: Callable[[], Awaitable[ToolResult]], report: ReportProgress
+    ) -> ToolResult:
         """Runs the tool; the delay of a slow answer does not count for the tool's time limit."""
         result = await run()
         if self.fault:
@@ -419,14 +425,14 @@ class FaultStaging:
             await self._hold(report)
         return result
 
-    async def _hold(self, report: Report) -> None:
+    async def _hold(self, report: ReportProgress) -> None:
         held_s = 0.0
         while held_s < SLOW_S:
             report(f"Held back on purpose, {SLOW_S - held_s:g} s to go.", held_s / SLOW_S)
             await self._sleep(STEP_S)
             held_s += STEP_S
 
-    def ended(
+    def apply_fault(
         self,
         ended: CallEnded | CallInterrupted,
         session: Session,
@@ -446,7 +452,7 @@ class FaultStaging:
         def fits(text: str) -> bool:
             return schema is not None and _satisfies(schema, text)
 
-        result = staged(self.fault, scene(session, call), real, fits=fits, most=most)
+        result = stage_result(self.fault, scene(session, call), real, fits=fits, most=most)
         return CallEnded(ended.call_id, result, real=real)
 
 
@@ -470,7 +476,7 @@ def task_writer(sessions: SessionStore) -> Tell:
 
     async def tell(session: str, event: Event) -> None:
         try:
-            await sessions.surely(session, partial(sessions.append, events=[event]))
+            await sessions.save_when_writable(session, partial(sessions.append, events=[event]))
         except NotFound:
             pass  # a tool that is tried alone has no log
         except (IllegalEvent, StoreError) as error:
@@ -517,7 +523,9 @@ class GroupedWrites(Generic[T]):
         while waiting:
             asked = [waiting.popleft() for _ in range(min(self._most, len(waiting)))]
             asked = [entry for entry in asked if not entry[1].done()]
-            for (_, done), error in zip(asked, await self._tried(session_id, asked), strict=True):
+            for (_, done), error in zip(
+                asked, await self._try_write(session_id, asked), strict=True
+            ):
                 if done.done():
                     continue
                 if error is None:
@@ -526,7 +534,7 @@ class GroupedWrites(Generic[T]):
                     done.set_exception(error)
         del self._waiting[session_id]
 
-    async def _tried(
+    async def _try_write(
         self, session_id: str, asked: Sequence[tuple[T, asyncio.Future[None]]]
     ) -> Sequence[Exception | None]:
         if not asked:
@@ -537,6 +545,6 @@ class GroupedWrites(Generic[T]):
             if len(asked) == 1:
                 return [error]
             # All or none is written; retried one by one, an illegal item affects no other.
-            return [(await self._tried(session_id, [entry]))[0] for entry in asked]
+            return [(await self._try_write(session_id, [entry]))[0] for entry in asked]
         except Exception as error:
             return [error] * len(asked)

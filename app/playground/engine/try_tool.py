@@ -21,7 +21,7 @@ from playground.engine.redaction import redact_event
 from playground.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from playground.executors.executor import Invocation
 from playground.executors.run_with_limits import Executors
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from playground.schema.strict_json import json_text
 from playground.schema.validate import check_call
 from playground.secrets.redaction import Redactor
@@ -93,7 +93,7 @@ class Try:
         """None while it runs."""
         return None if self.ended_ms is None else self.ended_ms - self.started_ms
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wakes all tasks that wait for a change."""
         self.changed += 1
         self.bell.set()
@@ -121,26 +121,28 @@ class ToolTries:
         self._swept = False
         self._changing = asyncio.Lock()  # held while a scratch session begins or ends
 
-    async def look(
+    async def check(
         self, tool: Tool, arguments: str, scratch: str = "", *, ask: bool = True
     ) -> TryCheck:
         """Problems of the arguments, and the executor's check of them; without `ask` only what is
         known without starting or contacting a server."""
-        problems = await run_apart(check_call, tool, tool.name, arguments)
-        say = self._executors.checked if ask else self._executors.known
+        problems = await run_in_daemon(check_call, tool, tool.name, arguments)
+        say = self._executors.check_before_run if ask else self._executors.check_without_server
         checked = await say(PREFIX + scratch, tool, arguments or "{}")
         if checked is None:
             return TryCheck(problems, "", UNASKED)
-        return TryCheck((*problems, *checked.problems), checked.code, _seen(tool, checked.code))
+        return TryCheck(
+            (*problems, *checked.problems), checked.code, _seen_hash(tool, checked.code)
+        )
 
     async def start(self, wanted: TryRequest) -> Try:
         """Runs it. Refused or Conflict if it may not run."""
-        tool, looked = wanted.tool, await self.look(wanted.tool, wanted.arguments, wanted.scratch)
+        tool, looked = wanted.tool, await self.check(wanted.tool, wanted.arguments, wanted.scratch)
         if tool.answered_by == "person":
             raise Refused(
                 "This tool is answered by the user, so nothing can run. Write the answer."
             )
-        if not _as_seen(wanted.seen, looked):
+        if not _is_as_seen(wanted.seen, looked):
             raise Conflict(
                 "The tool has changed since this was shown. Check it again, then run it."
             )
@@ -155,13 +157,13 @@ class ToolTries:
                     f"{MOST_RUNNING} tries are running, the maximum. Cancel one, or wait."
                 )
             scratch = await self._scratch(wanted.scratch)
-            return self._started(wanted, scratch, looked.code)
+            return self._start_try(wanted, scratch, looked.code)
 
-    def answered(self, wanted: TryRequest, result: ToolResult) -> Try:
+    def record_answer(self, wanted: TryRequest, result: ToolResult) -> Try:
         """A result that a user wrote, recorded as if it were the tool's."""
         now = self._clock()
         tool_try = Try(self._new_id(), wanted.scratch, wanted, now, ended_ms=now)
-        tool_try.result = self._masked(result)
+        tool_try.result = self._mask_result(result)
         self._keep(tool_try)
         return tool_try
 
@@ -208,7 +210,7 @@ class ToolTries:
         for scratch in list(self._scratches):
             await self.forget(scratch)
 
-    def _started(self, wanted: TryRequest, scratch: str, code: str) -> Try:
+    def _start_try(self, wanted: TryRequest, scratch: str, code: str) -> Try:
         tool_try = Try(self._new_id(), scratch, wanted, self._clock())
         self._scratches[scratch] = number = self._scratches.pop(scratch) + 1
         sent = wanted.arguments if wanted.arguments.strip() not in ("", "null") else "{}"
@@ -231,7 +233,7 @@ class ToolTries:
             printed = output.strip().rpartition("\n")[2]  # its last line replaces the text
             words = printed or text or tool_try.progress
             tool_try.progress, tool_try.fraction = self._redactor().redact_text(words), fraction
-            tool_try.ring()
+            tool_try.notify()
 
         tool_try.work = asyncio.ensure_future(self._executors.run(invocation, report))
         tool_try.task = asyncio.create_task(self._follow(tool_try, tool_try.work))
@@ -243,10 +245,10 @@ class ToolTries:
         ended = outcome_of("1.1", work, CANCELLED)
         tool_try.ended_ms = self._clock()
         assert isinstance(ended, CallEnded)
-        tool_try.result = self._masked(ended.result)
-        tool_try.ring()
+        tool_try.result = self._mask_result(ended.result)
+        tool_try.notify()
 
-    def _masked(self, result: ToolResult) -> ToolResult:
+    def _mask_result(self, result: ToolResult) -> ToolResult:
         event = redact_event(CallEnded("1.1", result), self._redactor())
         assert isinstance(event, CallEnded)
         return event.result
@@ -282,7 +284,7 @@ class ToolTries:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _seen(tool: Tool, code: str) -> str:
+def _seen_hash(tool: Tool, code: str) -> str:
     """A hash of the tool and its executor. Ignores the order of config members, which differs
     between the editor, a server and a script."""
     data = to_data(tool)
@@ -291,7 +293,7 @@ def _seen(tool: Tool, code: str) -> str:
     return hashlib.sha256(held.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def _as_seen(seen: str, looked: TryCheck) -> bool:
+def _is_as_seen(seen: str, looked: TryCheck) -> bool:
     """Whether the user saw what would run; a script passes "", having seen nothing."""
     if seen == UNASKED:
         return not any(problem.kind == "caution" for problem in looked.problems)

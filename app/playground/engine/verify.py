@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from playground.core.decide import cut_off
+from playground.core.decide import close_imported
 from playground.core.errors import BadInput, IllegalEvent, StoreError
 from playground.core.events import (
     CallDoubted,
@@ -34,13 +34,13 @@ from playground.core.reducer import fold
 from playground.core.serialization import to_row
 from playground.core.session import Session
 from playground.core.settings import Limits, Settings
-from playground.protocols.base import Advice, Spanned, asked_wait, rate_limits
+from playground.protocols.base import Advice, Spanned, rate_limits, requested_wait
 from playground.protocols.raw_json import end_of
 from playground.protocols.registry import codec
 from playground.store.database import Database, Statement
 from playground.store.log import Log
-from playground.store.maintenance import Stale, find_stale, repair, search_differs
-from playground.store.writes import Chunk, Closed, called_tools, summary_of
+from playground.store.maintenance import StaleRows, find_stale, repair, search_differences
+from playground.store.writes import Chunk, ClosedRecording, called_tools, summary_of
 
 SEARCH = "search"
 """In place of a session id if the search index differs."""
@@ -70,7 +70,7 @@ OnDifference = Callable[[Difference], None]
 
 
 @dataclass
-class Verified:
+class VerifyReport:
     """What was checked. `mended` is the number of sessions whose row in the list was stale, None if
     nothing was rewritten."""
 
@@ -86,12 +86,12 @@ class Verified:
 
 async def verify(
     database: Database, on_difference: OnDifference, *, mending: bool = False
-) -> Verified:
+) -> VerifyReport:
     """Checks all sessions, including deleted ones; calls `on_difference` for each difference found.
 
     `mending` rewrites the projections; only the owner of the database may do so.
     """
-    log, done = await Log.open(database), Verified()
+    log, done = await Log.open(database), VerifyReport()
     right: list[Statement] = []
     mended = 0
 
@@ -101,13 +101,13 @@ async def verify(
             on_difference(difference)
 
     for (session_id,) in await database.rows(_ALL):
-        check, unlike = await _looked(database, log, session_id)
+        check, unlike = await _check_stored_session(database, log, session_id)
         if check is not None:
             _count(done, check)
             tell(check.differences)
         tell(Difference(session_id, 0, say) for say in unlike.says)
         right, mended = [*right, *unlike.right], mended + bool(unlike.right)
-    differs = await search_differs(database)
+    differs = await search_differences(database)
     tell(Difference(SEARCH, 0, differ) for differ in differs)
     if mending:
         try:
@@ -118,9 +118,9 @@ async def verify(
     return done
 
 
-async def _looked(
+async def _check_stored_session(
     database: Database, log: Log, session_id: str
-) -> tuple[SessionCheck | None, Stale]:
+) -> tuple[SessionCheck | None, StaleRows]:
     """The differences of a session, read in one transaction; None if it no longer exists."""
     await database.rows("BEGIN")
     try:
@@ -129,20 +129,20 @@ async def _looked(
     except Exception as error:
         what = str(error) if isinstance(error, StoreError) else f"{type(error).__name__}: {error}"
         message = f"cannot be checked: {what}"
-        return SessionCheck(differences=[Difference(session_id, 0, message)]), Stale()
+        return SessionCheck(differences=[Difference(session_id, 0, message)]), StaleRows()
     finally:
         await database.rows("COMMIT")
 
 
 async def _compare_session(
     database: Database, log: Log, session_id: str
-) -> tuple[SessionCheck | None, Stale]:
+) -> tuple[SessionCheck | None, StaleRows]:
     summary = await log.summary(session_id)
     events = await log.events(session_id)
     chunks = await log.chunks(session_id)
     closed = await log.recordings(session_id)
     if summary is None and not (events or chunks or closed):
-        return None, Stale()
+        return None, StaleRows()
     check = check_session(session_id, events, chunks, closed)
     check.differences += [
         Difference(
@@ -151,12 +151,12 @@ async def _compare_session(
         for number in await log.altered_slices(session_id)
     ]
     if summary is None:
-        return check, Stale(["it is not in the list, but parts of it are stored"])
+        return check, StaleRows(["it is not in the list, but parts of it are stored"])
     session = check.session
     if session is None or session.settings is None:
-        return check, Stale()
+        return check, StaleRows()
     if not summary.own:
-        cut_off(session)
+        close_imported(session)
     folded = summary_of(session, "", summary.created_ms, own=summary.own)
     if summary.updated_ms in _last_times(events):
         folded = replace(folded, updated_ms=summary.updated_ms)
@@ -173,7 +173,7 @@ def _last_times(events: Sequence[Logged]) -> set[int]:
     return times
 
 
-def _count(done: Verified, check: SessionCheck) -> None:
+def _count(done: VerifyReport, check: SessionCheck) -> None:
     done.sessions += 1
     done.recordings += check.recordings
     done.events += check.events
@@ -221,7 +221,10 @@ class _Answer:
 
 
 def check_session(
-    session_id: str, log: Sequence[Logged], chunks: Sequence[Chunk], closed: Mapping[int, Closed]
+    session_id: str,
+    log: Sequence[Logged],
+    chunks: Sequence[Chunk],
+    closed: Mapping[int, ClosedRecording],
 ) -> SessionCheck:
     """All differences between the `log` of a session and its recordings."""
     check = SessionCheck()
@@ -267,7 +270,10 @@ def _answers(log: Sequence[Logged]) -> dict[int, _Answer]:
 
 
 def _compare_recording(
-    answer: _Answer | None, pieces: Sequence[Chunk], closed: Closed | None, check: SessionCheck
+    answer: _Answer | None,
+    pieces: Sequence[Chunk],
+    closed: ClosedRecording | None,
+    check: SessionCheck,
 ) -> Iterator[str]:
     """The differences of one recording as sentences; counts into `check`."""
     if not all(isinstance(piece.data, bytes) for piece in pieces):
@@ -286,19 +292,19 @@ def _compare_recording(
         check.unhashed += 1
     clean = closed.clean if closed is not None else False
     try:
-        again = _again(answer, data, clean)
+        again = _decode_again(answer, data, clean)
     except BadInput as error:
         yield f"cannot be decoded again: {error}"
         return
     # In the order of the bytes: up to 0.1.0 the ends of Messages' calls were logged after them.
-    logged = sorted(map(_Fact.of, answer.logged), key=lambda fact: fact.start)
+    logged = sorted(map(_Fact.from_logged, answer.logged), key=lambda fact: fact.start)
     decoded = [_Fact(start, end, event) for start, end, event in again]
     check.events += len(again)
-    yield from _facts_differ(_joined(logged), _joined(decoded), answer, clean)
+    yield from _facts_differ(_join_deltas(logged), _join_deltas(decoded), answer, clean)
 
 
 def _bytes_differ(
-    pieces: Sequence[Chunk], data: bytes, closed: Closed | None, check: SessionCheck
+    pieces: Sequence[Chunk], data: bytes, closed: ClosedRecording | None, check: SessionCheck
 ) -> Iterator[str]:
     offset = 0
     for piece in pieces:
@@ -315,7 +321,7 @@ def _bytes_differ(
             yield f"bytes {start} to {end} are marked as masked, but are not all stars"
 
 
-def _again(answer: _Answer, data: bytes, clean: bool) -> list[Spanned]:
+def _decode_again(answer: _Answer, data: bytes, clean: bool) -> list[Spanned]:
     """The decoder's events for the whole body, with an end only if the log has one."""
     if answer.started is None:
         return []
@@ -362,7 +368,7 @@ class _Fact:
     event: Event
 
     @classmethod
-    def of(cls, logged: Logged) -> _Fact:
+    def from_logged(cls, logged: Logged) -> _Fact:
         source = logged.source or Source(0, 0, 0)
         return cls(source.start, source.end, logged.event)
 
@@ -371,7 +377,7 @@ class _Fact:
         return f"{to_row(self.event)[0]} (bytes {self.start} to {self.end})"
 
 
-def _joined(facts: Sequence[_Fact]) -> list[_Fact]:
+def _join_deltas(facts: Sequence[_Fact]) -> list[_Fact]:
     """Merges consecutive deltas of one part: their boundaries depend on how the bytes arrived."""
     joined: list[_Fact] = []
     for fact in facts:
@@ -423,21 +429,21 @@ def _facts_differ(
             fact = replace(fact, event=replace(fact.event, text=""))
             other = replace(other, event=replace(other.event, text=""))
         kind, body = to_row(fact.event)
-        expected = json.loads(to_row(_completed(other.event, fact.event, answer, clean))[1])
+        expected = json.loads(to_row(_complete_event(other.event, fact.event, answer, clean))[1])
         for name, value in json.loads(body).items():
             if name == "message" and isinstance(fact.event, Warned | ResponseFailed):
                 continue
-            if not alike(value, expected[name]):
-                says = f"{_short(expected[name])} now, but {_short(value)} in the log"
+            if not is_alike(value, expected[name]):
+                says = f"{_shorten(expected[name])} now, but {_shorten(value)} in the log"
                 yield f"event {place}, {kind} (bytes {fact.start} to {fact.end}): {name} is {says}"
     texts = _texts(logged)
     for index, text in _texts(decoded).items():
-        if not alike(texts.get(index, ""), text):
-            says = f"{_short(text)} now, but {_short(texts.get(index, ''))} in the log"
+        if not is_alike(texts.get(index, ""), text):
+            says = f"{_shorten(text)} now, but {_shorten(texts.get(index, ''))} in the log"
             yield f"the deltas of part {index} say {says}"
 
 
-def _completed(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> Event:
+def _complete_event(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> Event:
     """`decoded` with what the decoder cannot know, reconstructed or taken from the log."""
     match decoded, logged:
         case ResponseEnded(cost=None), ResponseEnded(cost=cost):
@@ -454,12 +460,12 @@ def _completed(decoded: Event, logged: Event, answer: _Answer, clean: bool) -> E
                 # The decoder saw only that bytes stopped; the log has the cause.
                 return replace(event, failure=logged.failure, message=logged.message)
             waits = _has_header_wait(headers)
-            asked = logged.retry_after if waits else asked_wait(decoded.error)
+            asked = logged.retry_after if waits else requested_wait(decoded.error)
             return replace(event, retry_after=asked)
     return decoded
 
 
-def alike(logged: object, decoded: object) -> bool:
+def is_alike(logged: object, decoded: object) -> bool:
     """Whether two JSON values are equal, except for stars in the log: at least as many as the
     shortest secret has characters, in place of as many characters or stars."""
     match logged, decoded:
@@ -467,14 +473,14 @@ def alike(logged: object, decoded: object) -> bool:
             return logged == decoded or end_of(decoded, logged) == len(logged)
         case dict(), dict():
             pairs = zip(logged.items(), decoded.items(), strict=False)
-            same = (alike(a, b) and alike(x, y) for (a, x), (b, y) in pairs)
+            same = (is_alike(a, b) and is_alike(x, y) for (a, x), (b, y) in pairs)
             return len(logged) == len(decoded) and all(same)
         case list(), list():
             pairs_of = zip(logged, decoded, strict=False)
-            return len(logged) == len(decoded) and all(alike(x, y) for x, y in pairs_of)
+            return len(logged) == len(decoded) and all(is_alike(x, y) for x, y in pairs_of)
     return type(logged) is type(decoded) and logged == decoded
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"

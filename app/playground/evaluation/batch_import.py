@@ -25,13 +25,13 @@ from playground.evaluation.spec import (
     Case,
     Expectation,
     ImportedBatch,
-    LeftOut,
+    OmittedCase,
     ReadFile,
     Spec,
     spec_data,
 )
 from playground.evaluation.spec_reader import parse_spec, spec_from_data
-from playground.exchange.parsers import Unreadable, json_lines
+from playground.exchange.parsers import UnreadableText, json_lines
 from playground.exchange.python_tree import parse_expression
 from playground.exchange.tool_entry import ToolParts, build_tool
 from playground.schema.validate import schema_problems
@@ -60,14 +60,14 @@ def read_batch(text: str, name: str, read_file: ReadFile) -> ImportedBatch:
     if is_bfcl(text):
         file = posixpath.basename(name)
         answers = read_file(f"{ANSWERS}/{file}") if needs_answers(text) else ""
-        return _checked(read_bfcl(text, answers, posixpath.splitext(file)[0]))
+        return _check_batch(read_bfcl(text, answers, posixpath.splitext(file)[0]))
     data = parse_spec(text)
     if is_promptfoo(data):
-        return _checked(read_promptfoo(data, read_file))
+        return _check_batch(read_promptfoo(data, read_file))
     return ImportedBatch(spec_from_data(data))
 
 
-def _checked(imported: ImportedBatch) -> ImportedBatch:
+def _check_batch(imported: ImportedBatch) -> ImportedBatch:
     """Applies the rules of a SPEC to an imported batch, including its limits and keys."""
     if not imported.spec.cases:
         first = imported.left_out[0] if imported.left_out else None
@@ -80,7 +80,7 @@ def _checked(imported: ImportedBatch) -> ImportedBatch:
 # BFCL ---------------------------------------------------------------------------------------------
 
 
-class _Unfit(Exception):
+class _InvalidCase(Exception):
     """A case that cannot be imported; `str` is the reason."""
 
 
@@ -100,22 +100,22 @@ def read_bfcl(questions: str, answers: str, name: str = "BFCL") -> ImportedBatch
     not JSON; a case with several turns, or without a required answer, is left out."""
     truths = {str(entry.get("id")): entry.get("ground_truth") for entry in _lines(answers)}
     cases: dict[str, Case] = {}
-    left_out: list[LeftOut] = []
+    left_out: list[OmittedCase] = []
     for entry in _lines(questions):
         case_id = str(entry.get("id"))
         try:
             if case_id in cases:
-                raise _Unfit("An earlier case has the same id.")
+                raise _InvalidCase("An earlier case has the same id.")
             cases[case_id] = _case(case_id, entry, truths.get(case_id))
-        except _Unfit as reason:
-            left_out.append(LeftOut(case_id, str(reason)))
+        except _InvalidCase as reason:
+            left_out.append(OmittedCase(case_id, str(reason)))
     spec = Spec(tuple(cases.values()), name=name, settings={"max_turns": 1})
     return ImportedBatch(spec, NOTES, tuple(left_out))
 
 
 def _lines(text: str) -> Iterator[Mapping[str, Any]]:
     for number, value in json_lines(text):
-        if isinstance(value, Unreadable):
+        if isinstance(value, UnreadableText):
             raise BadInput(str(value))
         if not isinstance(value, Mapping):
             raise BadInput(f"Line {number} is not an object. A BFCL file has one object per line.")
@@ -141,15 +141,15 @@ def _messages(question: Any) -> tuple[str | None, str]:
         case [[*messages]] | [*messages] if all(map(_is_message, messages)):
             roles = [message["role"] for message in messages]
         case [list(), list(), *_]:
-            raise _Unfit("It has several turns.")
+            raise _InvalidCase("It has several turns.")
         case _:
-            raise _Unfit("Its question is not a list of messages.")
+            raise _InvalidCase("Its question is not a list of messages.")
     system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
     if set(roles) - {"system", "user"}:
-        raise _Unfit("A message of the model comes before its prompt.")
+        raise _InvalidCase("A message of the model comes before its prompt.")
     prompt = "\n\n".join(each["content"] for each in messages if each["role"] == "user")
     if not prompt.strip():
-        raise _Unfit("It has no prompt.")
+        raise _InvalidCase("It has no prompt.")
     return system or None, prompt
 
 
@@ -161,22 +161,22 @@ def _is_message(value: Any) -> bool:
 
 def _tools(functions: Any) -> tuple[Tool, ...]:
     if not isinstance(functions, list):
-        raise _Unfit("It has no functions: BFCL's own programs provide them.")
+        raise _InvalidCase("It has no functions: BFCL's own programs provide them.")
     tools: dict[str, Tool] = {}
     for function in functions:
         function = function if isinstance(function, Mapping) else {}
         name, description = function.get("name"), function.get("description")
-        parts = ToolParts(_plain(name), description, function.get("parameters"))
+        parts = ToolParts(_plain_name(name), description, function.get("parameters"))
         imported = build_tool(function, "BFCL", parts)
         if imported.tool is None:
-            raise _Unfit(f"A function cannot be a tool: {imported.name}: {imported.problem}")
+            raise _InvalidCase(f"A function cannot be a tool: {imported.name}: {imported.problem}")
         if imported.tool.name in tools:
-            raise _Unfit(f"Two of its functions are called {imported.tool.name}.")
+            raise _InvalidCase(f"Two of its functions are called {imported.tool.name}.")
         tools[imported.tool.name] = imported.tool
     return tuple(tools.values())
 
 
-def _plain(name: Any) -> Any:
+def _plain_name(name: Any) -> Any:
     return name.replace(".", "_") if isinstance(name, str) else name
 
 
@@ -185,7 +185,7 @@ def _plain(name: Any) -> Any:
 
 def _expected(truth: Any, tools: Mapping[str, Tool]) -> tuple[Expectation, ...]:
     if truth is None:
-        raise _Unfit(f"{ANSWERS} has no answer to it.")
+        raise _InvalidCase(f"{ANSWERS} has no answer to it.")
     expected: list[Expectation] = []
     for call in truth if isinstance(truth, list) else [truth]:
         match call:
@@ -194,13 +194,13 @@ def _expected(truth: Any, tools: Mapping[str, Tool]) -> tuple[Expectation, ...]:
             case Mapping() if len(call) == 1:
                 named = call
             case _:
-                raise _Unfit("Its answer is not a call.")
+                raise _InvalidCase("Its answer is not a call.")
         [(function, parameters)] = named.items()
-        tool = tools.get(_plain(function))
+        tool = tools.get(_plain_name(function))
         if tool is None:
-            raise _Unfit(f"Its answer calls {function}, which is not one of its functions.")
+            raise _InvalidCase(f"Its answer calls {function}, which is not one of its functions.")
         if not isinstance(parameters, Mapping):
-            raise _Unfit(f"Its answer has no parameters: {function}.")
+            raise _InvalidCase(f"Its answer has no parameters: {function}.")
         match_of = _match(parameters)
         _check_valid(match_of, tool)
         expected.append(Expectation("called", tool.name, match_of))
@@ -212,16 +212,18 @@ def _program(text: str, tools: Mapping[str, Tool]) -> dict[str, dict[str, list[A
     try:
         tree = parse_expression(text[:_LONGEST])
         if not isinstance(tree, ast.Call):
-            raise _Unfit("Its answer is not a call.")
+            raise _InvalidCase("Its answer is not a call.")
         function = ast.unparse(tree.func)
-        tool = tools.get(_plain(function))
+        tool = tools.get(_plain_name(function))
         names = list(tool.parameters.get("properties", {})) if tool is not None else []
         given = dict(zip(names, tree.args, strict=False))
         given |= {keyword.arg: keyword.value for keyword in tree.keywords if keyword.arg}
         values = {name: [_plain_lists(ast.literal_eval(given[name]))] for name in given}
         return {function: values}
     except ValueError:
-        raise _Unfit("Its answer is a program or a text, not a call with plain values.") from None
+        raise _InvalidCase(
+            "Its answer is a program or a text, not a call with plain values."
+        ) from None
 
 
 def _plain_lists(value: Any) -> Any:
@@ -238,7 +240,7 @@ def _match(parameters: Mapping[str, Any]) -> ArgumentMatch:
         return ArgumentMatch("exact", {})
     allowed: dict[str, list[Any]] = {}
     for name, options in parameters.items():
-        several = [value for option in _options(options) for value in _written_out(option)]
+        several = [value for option in _options(options) for value in _expand_option(option)]
         # "" marks an optional parameter; it is a value only among texts.
         texts = all(isinstance(value, str) for value in several)
         allowed[name] = several if texts else [value for value in several if value != ""]
@@ -250,27 +252,27 @@ def _options(value: Any) -> list[Any]:
     return value if isinstance(value, list) and value else [value]
 
 
-def _written_out(option: Any) -> list[Any]:
+def _expand_option(option: Any) -> list[Any]:
     """The values that `option` expands to: each member of an object is a list of alternatives."""
     match option:
         case dict():
             members = [_member(name, options) for name, options in option.items()]
             return [dict(p for pair in pairs for p in pair) for pairs in _products(members)]
         case list() if any(isinstance(item, dict) for item in option):
-            return [list(items) for items in _products([_written_out(item) for item in option])]
+            return [list(items) for items in _products([_expand_option(item) for item in option])]
     return [option]
 
 
 def _member(name: str, options: Any) -> list[list[tuple[str, Any]]]:
     """The alternatives of a member: itself with each value, or nothing."""
-    values = [value for option in _options(options) for value in _written_out(option)]
+    values = [value for option in _options(options) for value in _expand_option(option)]
     return [[] if value == "" else [(name, value)] for value in values]
 
 
 def _products(several: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     combined = list(islice(product(*several), MOST_WRITTEN_OUT + 1))
     if len(combined) > MOST_WRITTEN_OUT:
-        raise _Unfit(f"Its answer allows more than {MOST_WRITTEN_OUT} values of one object.")
+        raise _InvalidCase(f"Its answer allows more than {MOST_WRITTEN_OUT} values of one object.")
     return combined
 
 
@@ -283,9 +285,11 @@ def _check_valid(match: ArgumentMatch, tool: Tool) -> None:
         if name in match.optional:
             continue
         if own is None:
-            raise _Unfit(f"Its answer needs {name}, which is not a parameter of {tool.name}.")
+            raise _InvalidCase(f"Its answer needs {name}, which is not a parameter of {tool.name}.")
         schema = {"type": "object", "properties": {name: own}}
         problems = [schema_problems(schema, {name: option}) for option in options]
         if all(problems):
             why = problems[0][0].message
-            raise _Unfit(f"Its answer does not match the function's schema: {tool.name}: {why}")
+            raise _InvalidCase(
+                f"Its answer does not match the function's schema: {tool.name}: {why}"
+            )

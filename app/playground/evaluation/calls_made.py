@@ -78,7 +78,7 @@ class ArgumentUse:
 
 
 @dataclass(frozen=True)
-class Ways:
+class CallOrder:
     """The order of calls of one model and variant: the `usual` tools in order, called so by `runs`
     of `of` runs, and sentences on deviations from the runs of the same case that passed."""
 
@@ -165,7 +165,7 @@ def argument_uses(
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     values: dict[str, Any] = {}
     for (tool, text), times in raw.items():
-        arguments = parsed(text)
+        arguments = parse_arguments(text)
         if arguments is None:
             continue
         calls[tool] += times
@@ -190,7 +190,7 @@ def argument_uses(
                     form=form,
                     calls=calls[tool],
                     given=sum(each.values()),
-                    values=_shown(given),
+                    values=_select_values(given),
                     further=max(0, len(given) - MOST_VALUES),
                     required=name in required,
                 )
@@ -198,14 +198,14 @@ def argument_uses(
     return tuple(uses)
 
 
-def _shown(values: list[ValueUse]) -> tuple[ValueUse, ...]:
+def _select_values(values: list[ValueUse]) -> tuple[ValueUse, ...]:
     """As many as fit: wrong ones are selected first, but listed last."""
     first = sorted(values, key=lambda use: not use.problem)[:MOST_VALUES]
     return tuple(sorted(first, key=lambda use: (bool(use.problem), -use.count)))
 
 
 @lru_cache(maxsize=4096)
-def parsed(text: str) -> Mapping[str, Any] | None:
+def parse_arguments(text: str) -> Mapping[str, Any] | None:
     """Arguments that are a JSON object, or None. Others are reported among the failures."""
     try:
         value = load_json(text or "{}")
@@ -251,14 +251,14 @@ def value_problem(schema: Any, value: Any) -> str:
         return ""
     form = schema.get("type")
     forms = [form] if isinstance(form, str) else list(form or ())
-    if forms and not any(_is(value, each) for each in forms):
-        own = next(name for name in _FORMS if _is(value, name))
+    if forms and not any(_is_of_type(value, each) for each in forms):
+        own = next(name for name in _FORMS if _is_of_type(value, name))
         return f"{own}, not {' or '.join(map(str, forms))}"
     options = enum_of(schema)
     return "not in enum" if options and value not in options else ""
 
 
-def _is(value: Any, form: Any) -> bool:
+def _is_of_type(value: Any, form: Any) -> bool:
     types = _FORMS.get(form)
     if types is None:
         return True
@@ -271,30 +271,32 @@ def _is(value: Any, form: Any) -> bool:
 # Order of calls -----------------------------------------------------------------------------------
 
 
-def ways(spec: Spec, groups: Mapping[tuple[str, str], Sequence[RunResult]]) -> tuple[Ways, ...]:
+def call_orders(
+    spec: Spec, groups: Mapping[tuple[str, str], Sequence[RunResult]]
+) -> tuple[CallOrder, ...]:
     """For each (model, variant); passed runs of all groups define what a case requires."""
     passed: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     for results in groups.values():
         for result in results:
             if result.outcome == "passed":
-                passed[result.key.case][_way(result)] += 1
+                passed[result.key.case][_called_names(result)] += 1
     right = {case: counts.most_common(1)[0][0] for case, counts in passed.items()}
     return tuple(
-        _ways_of(model, variant, results, right) for (model, variant), results in groups.items()
+        _call_order(model, variant, results, right) for (model, variant), results in groups.items()
     )
 
 
-def _way(result: RunResult) -> tuple[str, ...]:
+def _called_names(result: RunResult) -> tuple[str, ...]:
     return tuple(call.name for call in result.calls)
 
 
-def _ways_of(
+def _call_order(
     model: str,
     variant: str,
     results: Sequence[RunResult],
     right: Mapping[str, tuple[str, ...]],
-) -> Ways:
-    order = [_way(result) for result in results]
+) -> CallOrder:
+    order = [_called_names(result) for result in results]
     usual = Counter(order).most_common(1)
     otherwise: Counter[str] = Counter()
     for result, way in zip(results, order, strict=True):
@@ -311,7 +313,7 @@ def _ways_of(
         for name, count in invalid.most_common(MOST_DEVIATIONS)
     ]
     names, runs = usual[0] if usual else ((), 0)
-    return Ways(
+    return CallOrder(
         model, variant=variant, usual=names, runs=runs, of=len(results), deviations=tuple(sentences)
     )
 
@@ -355,7 +357,11 @@ def find(
 ) -> tuple[ToolFinding, ...]:
     """All findings, the most frequent first. `matrices` are by (model, variant)."""
     findings = [
-        *(each for variant in spec.variants for each in _confused(spec, tools, variant, matrices)),
+        *(
+            each
+            for variant in spec.variants
+            for each in _confusion_findings(spec, tools, variant, matrices)
+        ),
         *_enums(spec, tools, uses, list(results)),
         *_arguments(uses),
     ]
@@ -365,7 +371,7 @@ def find(
 # Twins --------------------------------------------------------------------------------------------
 
 
-def _confused(
+def _confusion_findings(
     spec: Spec,
     tools: Mapping[str, Tool],
     variant: Variant,
@@ -390,7 +396,7 @@ def _confused(
         if len(texts) == 2 and not any(texts):
             kind: FindingKind = "twins"
             advice = ", and neither has a description. Describe when to use each."
-        elif len(texts) == 2 and likeness(*texts) >= ALIKE:
+        elif len(texts) == 2 and similarity(*texts) >= ALIKE:
             kind = "twins"
             advice = (
                 ", and their descriptions are nearly the same. Describe when to use each and "
@@ -403,7 +409,7 @@ def _confused(
         )
 
 
-def likeness(first: str, second: str) -> float:
+def similarity(first: str, second: str) -> float:
     """The share of words that two descriptions have in common, 0..1; ignores words that every
     description has, and plural endings."""
     a, b = _words_of_weight(first), _words_of_weight(second)
@@ -437,12 +443,12 @@ def _enums(
             continue
         wrong = [value for value in use.values if value.problem]
         if wrong:
-            yield _outside(spec, use, schema, wrong, results)
+            yield _outside_finding(spec, use, schema, wrong, results)
         else:
-            yield from _not_meant(spec, use, schema, results)
+            yield from _wrong_value_findings(spec, use, schema, results)
 
 
-def _outside(
+def _outside_finding(
     spec: Spec,
     use: ArgumentUse,
     schema: Any,
@@ -458,7 +464,7 @@ def _outside(
         for result in results
         for call in result.calls
         if call.name == use.tool
-        and isinstance(value := (parsed(call.arguments) or {}).get(use.name), str)
+        and isinstance(value := (parse_arguments(call.arguments) or {}).get(use.name), str)
         and value_problem(schema, value)
         and _words(value) <= _words(_prompt(spec.by_id[result.key.case]))
     }
@@ -476,7 +482,7 @@ def _outside(
     )
 
 
-def _not_meant(
+def _wrong_value_findings(
     spec: Spec, use: ArgumentUse, schema: Any, results: list[RunResult]
 ) -> Iterator[ToolFinding]:
     """Runs that chose another enum value than the expected one, which their prompt does not
@@ -492,7 +498,7 @@ def _not_meant(
             continue
         of += 1
         values = [
-            (parsed(call.arguments) or {}).get(use.name)
+            (parse_arguments(call.arguments) or {}).get(use.name)
             for call in result.calls
             if call.name == use.tool
         ]

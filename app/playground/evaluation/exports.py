@@ -31,13 +31,13 @@ from playground.evaluation.report import (
     BatchReport,
     Cell,
     GroupSummary,
-    claim,
     comparison_sentence,
     failure_sentences,
     group_name,
     make_report,
     percent,
     percents,
+    scope_sentence,
 )
 from playground.evaluation.results import RunResult
 from playground.evaluation.statistics import Comparison
@@ -110,7 +110,7 @@ def batch_ended(report: BatchReport) -> dict[str, Any]:
         "unknown": outcomes["unknown"],
         "needs_person": outcomes["needs_person"],
         "cost": round(report.cost, 6),
-        "claim": claim(report),
+        "claim": scope_sentence(report),
         "cells": [_cell_data(cell) for cell in report.cells],
         "rates": [_summary_data(summary) for summary in report.summaries],
         "comparisons": [_comparison_data(report, each) for each in report.comparisons],
@@ -135,8 +135,8 @@ def _cell_data(cell: Cell) -> dict[str, Any]:
         "variant": cell.variant,
         "runs": cell.runs,
         "passed": cell.passed,
-        "rate": _rounded(cell.rate),
-        "interval": _rounded(cell.interval),
+        "rate": _round_number(cell.rate),
+        "interval": _round_number(cell.interval),
         "passes": cell.passes,
         "session": cell.session,
     }
@@ -148,19 +148,23 @@ def _summary_data(summary: GroupSummary) -> dict[str, Any]:
         "variant": summary.variant,
         "runs": summary.runs,
         "cases": summary.cases,
-        "rate": _rounded(summary.rate),
-        "interval": _rounded(summary.interval),
+        "rate": _round_number(summary.rate),
+        "interval": _round_number(summary.interval),
         "pass_powers": [
-            {"k": power.k, "rate": _rounded(power.rate), "interval": _rounded(power.interval)}
+            {
+                "k": power.k,
+                "rate": _round_number(power.rate),
+                "interval": _round_number(power.interval),
+            }
             for power in summary.powers
         ],
         "right_tool": list(summary.right_tool),
         "valid_arguments": list(summary.valid_arguments),
-        "calls_per_run": _rounded(summary.calls_per_run),
-        "first_call_s": _rounded(summary.first_call_s),
-        "seconds": _rounded(summary.seconds),
-        "cost": _rounded(summary.cost),
-        "tokens": _rounded(summary.tokens),
+        "calls_per_run": _round_number(summary.calls_per_run),
+        "first_call_s": _round_number(summary.first_call_s),
+        "seconds": _round_number(summary.seconds),
+        "cost": _round_number(summary.cost),
+        "tokens": _round_number(summary.tokens),
     }
 
 
@@ -170,13 +174,13 @@ def _comparison_data(report: BatchReport, comparison: Comparison) -> dict[str, A
         "a": comparison.a,
         "b": comparison.b,
         "verdict": comparison.verdict,
-        "p": _rounded(comparison.p),
-        "adjusted": _rounded(comparison.adjusted),
+        "p": _round_number(comparison.p),
+        "adjusted": _round_number(comparison.adjusted),
         "more": comparison.more,
         "unit": comparison.unit,
         "units": comparison.units,
-        "difference": _rounded(comparison.difference),
-        "interval": _rounded(comparison.interval),
+        "difference": _round_number(comparison.difference),
+        "interval": _round_number(comparison.interval),
         "decided_after": comparison.after or None,
         "pairs": comparison.pairs,
         "left_out": comparison.left_out,
@@ -184,11 +188,11 @@ def _comparison_data(report: BatchReport, comparison: Comparison) -> dict[str, A
     }
 
 
-def _rounded(value: Any) -> Any:
+def _round_number(value: Any) -> Any:
     """Six decimal places, or for small numbers six significant digits."""
     match value:
         case tuple():
-            return [_rounded(each) for each in value]
+            return [_round_number(each) for each in value]
         case float():
             return round(value, 6) if abs(value) >= 0.001 else float(f"{value:.6g}")
     return value
@@ -288,7 +292,7 @@ def write_markdown(report: BatchReport) -> ExportFile:
 
 def _blocks(report: BatchReport) -> Iterator[str]:
     yield f"# {markdown_escape(report.spec.name) or 'Batch'}"
-    yield markdown_escape(claim(report))
+    yield markdown_escape(scope_sentence(report))
     if report.comparisons:
         lines = (
             f"- {markdown_escape(comparison_sentence(report, each))}" for each in report.comparisons
@@ -375,7 +379,7 @@ def write_html(report: BatchReport, templates: Environment) -> ExportFile:
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
         "form-action 'none'",
         styles=Markup(styles),
-        claim=claim(report),
+        claim=scope_sentence(report),
         verdicts=[
             (comparison.verdict, comparison_sentence(report, comparison))
             for comparison in report.comparisons

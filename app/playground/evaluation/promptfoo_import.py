@@ -26,12 +26,12 @@ from playground.evaluation.spec import (
     Case,
     Expectation,
     ImportedBatch,
-    LeftOut,
     ModelChoice,
+    OmittedCase,
     ReadFile,
     Spec,
 )
-from playground.exchange.parsers import Unreadable, json_value, yaml_value
+from playground.exchange.parsers import UnreadableText, json_value, yaml_value
 from playground.exchange.tool_import import import_tools
 
 FILE = "file://"
@@ -68,7 +68,7 @@ _ANSWER = "Texts are searched in the last answer, not in calls."
 _Read = Callable[[Any, Any, Sequence[str]], Iterable[Expectation]]
 
 
-class _NoEqual(Exception):
+class _UnsupportedError(Exception):
     """Something that cannot be imported; `str` is the reason, a sentence."""
 
 
@@ -80,7 +80,7 @@ def is_promptfoo(data: Any) -> bool:
 def read_promptfoo(data: Mapping[str, Any], read_file: ReadFile) -> ImportedBatch:
     """The cases of a configuration. `read_file` returns the text of a file that it names; BadInput
     if one cannot be read, or if the configuration has no tests."""
-    return _Reading(data, read_file).batch()
+    return _ConfigReader(data, read_file).batch()
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class _Prompt:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _ConfigReader:
     data: Mapping[str, Any]
     read_file: ReadFile
     notes: dict[str, None] = field(default_factory=dict)
-    left_out: list[LeftOut] = field(default_factory=list)
+    left_out: list[OmittedCase] = field(default_factory=list)
 
     def note(self, sentence: str) -> None:
         self.notes[sentence] = None
@@ -153,10 +153,10 @@ class _Reading:
 
     def _settings(self, configs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         settings: dict[str, Any] = {}
-        params = {name: self._shared(name, configs) for name in _PARAMS}
+        params = {name: self._common_setting(name, configs) for name in _PARAMS}
         if known := {name: value for name, value in params.items() if value is not None}:
             settings["params"] = known
-        match self._shared("tool_choice", configs):
+        match self._common_setting("tool_choice", configs):
             case None:
                 pass
             case "auto" | "required" | "none" as mode:
@@ -169,7 +169,7 @@ class _Reading:
                 self.note(f"tool_choice {json.dumps(other)[:80]} was left out.")
         return settings
 
-    def _shared(self, name: str, configs: Sequence[Mapping[str, Any]]) -> Any:
+    def _common_setting(self, name: str, configs: Sequence[Mapping[str, Any]]) -> Any:
         """The common value of `name` of all providers that have it; None, with a note, if they
         differ."""
         values = [config[name] for config in configs if name in config]
@@ -181,7 +181,9 @@ class _Reading:
         return values[0] if values else None
 
     def _tools(self, configs: Sequence[Mapping[str, Any]]) -> list[Tool]:
-        listed = self._shared("tools", configs) or self._shared("functions", configs)
+        listed = self._common_setting("tools", configs) or self._common_setting(
+            "functions", configs
+        )
         if not listed:
             return []
         name = listed.removeprefix(FILE) if isinstance(listed, str) else ""
@@ -213,8 +215,8 @@ class _Reading:
                 case_id += f" #{ids[case_id]}" if ids[case_id] > 1 else ""
                 try:
                     yield self._case(case_id, prompt, values, (default, test), tools)
-                except _NoEqual as reason:
-                    self.left_out.append(LeftOut(case_id, str(reason)))
+                except _UnsupportedError as reason:
+                    self.left_out.append(OmittedCase(case_id, str(reason)))
 
     def _tests(self) -> Iterator[Mapping[str, Any]]:
         todo = [self.data.get("tests")]
@@ -230,13 +232,13 @@ class _Reading:
                     yield test
                 case other:
                     name = str(other)[:80]
-                    self.left_out.append(LeftOut(name, "Tests of this kind are not supported."))
+                    self.left_out.append(OmittedCase(name, "Tests of this kind are not supported."))
 
     def _value_of(self, name: str) -> Any:
         text = self.read(name.removeprefix(FILE))
         try:
             return json_value(text)[0] if name.endswith(".json") else yaml_value(text)
-        except Unreadable as error:
+        except UnreadableText as error:
             raise BadInput(f"{name}: {error}") from None
 
     def _prompts(self) -> Iterator[_Prompt]:
@@ -250,17 +252,17 @@ class _Reading:
                 raw, name = item.get("raw") or item.get("id"), str(item.get("label") or name)
             try:
                 yield from self._read_prompt(raw, name)
-            except _NoEqual as reason:
-                self.left_out.append(LeftOut(name[:150], str(reason)))
+            except _UnsupportedError as reason:
+                self.left_out.append(OmittedCase(name[:150], str(reason)))
 
     def _read_prompt(self, raw: Any, label: str) -> Iterator[_Prompt]:
         if not isinstance(raw, str):
-            raise _NoEqual("A prompt of this kind is not supported.")
+            raise _UnsupportedError("A prompt of this kind is not supported.")
         texts = [raw]
         if raw.startswith(FILE) or re.fullmatch(r"[\w./-]+\.(?:txt|json|js|py|mjs)", raw):
             name = raw.removeprefix(FILE)
             if not name.endswith((".txt", ".json", ".md")):
-                raise _NoEqual(f"{name} is a program, or a pattern, and is not run.")
+                raise _UnsupportedError(f"{name} is a program, or a pattern, and is not run.")
             text = self.read(name)
             texts = [text] if name.endswith(".json") else re.split(r"(?m)^---\s*$", text)
         for number, text in enumerate(texts, 1):
@@ -278,7 +280,7 @@ class _Reading:
         ]
         combined = list(islice(product(*options), MOST_CASES + 1))
         if len(combined) > MOST_CASES:
-            self.left_out.append(LeftOut(name, "The lists in its vars give too many cases."))
+            self.left_out.append(OmittedCase(name, "The lists in its vars give too many cases."))
             return []
         return [dict(pairs) for pairs in combined]
 
@@ -292,23 +294,25 @@ class _Reading:
     ) -> Case:
         for text in (prompt.text, prompt.system or ""):
             if _CODE.search(text):
-                raise _NoEqual("Its prompt computes something ({% … %} or a filter).")
+                raise _UnsupportedError("Its prompt computes something ({% … %} or a filter).")
             for place in PLACE.finditer(text):
                 if place[1] not in values:
-                    raise _NoEqual(f"Its prompt has a placeholder without a variable: {place[0]}.")
+                    raise _UnsupportedError(
+                        f"Its prompt has a placeholder without a variable: {place[0]}."
+                    )
         for name, value in values.items():
             if isinstance(value, str) and value.startswith(FILE):
-                raise _NoEqual(f"The value of {name} is a file.")
+                raise _UnsupportedError(f"The value of {name} is a file.")
         case = Case(case_id, prompt.text, vars=values, system=prompt.system)
         expected: list[Expectation] = []
         missing: list[str] = []
         for assertion in _assertions(tests):
             try:
-                expected += _expectations(_filled(assertion, case), tools)
-            except _NoEqual as unfit:
+                expected += _expectations(_fill_variables(assertion, case), tools)
+            except _UnsupportedError as unfit:
                 missing.append(str(unfit))
         if missing and not expected:
-            raise _NoEqual(missing[0])
+            raise _UnsupportedError(missing[0])
         for reason in missing:
             self.note(reason)
         return Case(case_id, prompt.text, values, tuple(expected), prompt.system)
@@ -329,7 +333,7 @@ def _chat(text: str, label: str) -> _Prompt:
         return _Prompt(label, text)
     try:
         messages = json_value(text)[0]
-    except Unreadable:
+    except UnreadableText:
         return _Prompt(label, text)
     by_role: dict[str, list[str]] = {"system": [], "user": []}
     for message in messages if isinstance(messages, list) else [None]:
@@ -337,7 +341,9 @@ def _chat(text: str, label: str) -> _Prompt:
             case {"role": "system" | "user" as role, "content": str(content)}:
                 by_role[role].append(content)
             case _:
-                raise _NoEqual("A prompt has messages with roles other than system and user.")
+                raise _UnsupportedError(
+                    "A prompt has messages with roles other than system and user."
+                )
     system = "\n\n".join(by_role["system"])
     return _Prompt(label, "\n\n".join(by_role["user"]), system or None)
 
@@ -357,14 +363,14 @@ def _assertions(tests: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
                 yield {"type": str(other)[:40]}
 
 
-def _filled(value: Any, case: Case) -> Any:
+def _fill_variables(value: Any, case: Case) -> Any:
     match value:
         case str():
             return case.fill(value)
         case Mapping():
-            return {name: _filled(item, case) for name, item in value.items()}
+            return {name: _fill_variables(item, case) for name, item in value.items()}
         case list():
-            return [_filled(item, case) for item in value]
+            return [_fill_variables(item, case) for item in value]
     return value
 
 
@@ -373,12 +379,14 @@ def _expectations(assertion: Mapping[str, Any], tools: Sequence[str]) -> list[Ex
     kind, value = str(assertion.get("type")), assertion.get("value")
     read = _READERS.get(kind)
     if read is None:
-        raise _NoEqual(f"The assertion {kind[:60]} is not supported.")
+        raise _UnsupportedError(f"The assertion {kind[:60]} is not supported.")
     threshold = assertion.get("threshold")
     try:
         return list(read(value, threshold, tools))
     except (TypeError, ValueError, KeyError, AttributeError):
-        raise _NoEqual(f"The assertion {kind} has a value that is not supported.") from None
+        raise _UnsupportedError(
+            f"The assertion {kind} has a value that is not supported."
+        ) from None
 
 
 def _contains(*, every: bool, ignore_case: bool) -> _Read:
@@ -405,7 +413,7 @@ def _finish_reason(value: Any, threshold: Any, tools: Sequence[str]) -> Iterator
 def _tool_call_f1(value: Any, threshold: Any, tools: Sequence[str]) -> Iterator[Expectation]:
     """A score of 1: these tools were called, and no others."""
     if threshold is not None and threshold != 1:
-        raise _NoEqual("tool-call-f1 with a threshold under 1 is not supported.")
+        raise _UnsupportedError("tool-call-f1 with a threshold under 1 is not supported.")
     names = _texts(value)
     yield from (Expectation("called", name) for name in names)
     yield from (Expectation("never", name) for name in tools if name not in names)
@@ -418,7 +426,7 @@ def _tool_used(value: Any, threshold: Any, tools: Sequence[str]) -> Iterator[Exp
         case {"name": str(name), **rest} if rest in ({}, {"min": 1}):
             yield Expectation("called", name)
         case Mapping():
-            raise _NoEqual(
+            raise _UnsupportedError(
                 "trajectory:tool-used with a pattern, or a range of counts, is not supported."
             )
         case _:

@@ -19,16 +19,16 @@ from typing import Literal
 from playground.evaluation.calls_made import (
     NO_TOOL,
     ArgumentUse,
+    CallOrder,
     Confusion,
     ToolFinding,
-    Ways,
     add_up,
     argument_uses,
+    call_orders,
     confusion,
     expected_tools,
     find,
     tools_of,
-    ways,
 )
 from playground.evaluation.results import Outcome, RunResult
 from playground.evaluation.spec import Case, Spec
@@ -39,7 +39,7 @@ from playground.evaluation.statistics import (
     Count,
     Interval,
     Pairs,
-    clustered,
+    clustered_interval,
     compare,
     confidence_sequence,
     pair_up,
@@ -48,9 +48,9 @@ from playground.evaluation.statistics import (
     wilson,
 )
 
-State = Literal["running", "stopped", "ended"]
+BatchState = Literal["running", "stopped", "ended"]
 
-Group = tuple[str, str]
+RunGroup = tuple[str, str]
 """(model's label, variant's name)."""
 
 MINUS = "−"
@@ -134,14 +134,14 @@ class BatchReport:
     """The whole report. `results` are the finished runs of the SPEC, in the order of its keys."""
 
     spec: Spec
-    state: State
+    state: BatchState
     results: tuple[RunResult, ...]
     cells: tuple[Cell, ...]
     summaries: tuple[GroupSummary, ...]
     comparisons: tuple[Comparison, ...]
-    confusions: Mapping[Group, Confusion]
+    confusions: Mapping[RunGroup, Confusion]
     arguments: tuple[ArgumentUse, ...]
-    ways: tuple[Ways, ...]
+    ways: tuple[CallOrder, ...]
     findings: tuple[ToolFinding, ...]
 
     @cached_property
@@ -197,8 +197,8 @@ def make_report(spec: Spec, results: Iterable[RunResult], *, stopped: bool = Fal
     keys = spec.keys()
     ordered = tuple(over[key] for key in keys if key in over)
     whole = len(ordered) == spec.runs
-    state: State = "ended" if whole else "stopped" if stopped else "running"
-    groups: dict[Group, list[RunResult]] = {
+    state: BatchState = "ended" if whole else "stopped" if stopped else "running"
+    groups: dict[RunGroup, list[RunResult]] = {
         (model.label, variant.name): [] for model in spec.models for variant in spec.variants
     }
     for result in ordered:
@@ -217,7 +217,7 @@ def make_report(spec: Spec, results: Iterable[RunResult], *, stopped: bool = Fal
         comparisons=tuple(_comparisons(spec, groups, state)),
         confusions=confusions,
         arguments=uses,
-        ways=ways(spec, counting),
+        ways=call_orders(spec, counting),
         findings=find(spec, tools, confusions, uses, all_counting),
     )
 
@@ -225,8 +225,8 @@ def make_report(spec: Spec, results: Iterable[RunResult], *, stopped: bool = Fal
 # Cells --------------------------------------------------------------------------------------------
 
 
-def _cells(spec: Spec, groups: Mapping[Group, Sequence[RunResult]]) -> Iterable[Cell]:
-    runs: dict[tuple[str, Group], list[RunResult]] = defaultdict(list)
+def _cells(spec: Spec, groups: Mapping[RunGroup, Sequence[RunResult]]) -> Iterable[Cell]:
+    runs: dict[tuple[str, RunGroup], list[RunResult]] = defaultdict(list)
     for group, results in groups.items():
         for result in results:
             runs[result.key.case, group].append(result)
@@ -235,7 +235,7 @@ def _cells(spec: Spec, groups: Mapping[Group, Sequence[RunResult]]) -> Iterable[
             yield _cell(spec, case, group, runs.get((case.id, group), ()))
 
 
-def _cell(spec: Spec, case: Case, group: Group, results: Sequence[RunResult]) -> Cell:
+def _cell(spec: Spec, case: Case, group: RunGroup, results: Sequence[RunResult]) -> Cell:
     outcomes = Counter(result.outcome for result in results)
     passed, runs = outcomes["passed"], outcomes["passed"] + outcomes["failed"]
     rate = passed / runs if runs else None
@@ -259,7 +259,9 @@ def _cell(spec: Spec, case: Case, group: Group, results: Sequence[RunResult]) ->
 # Summaries ----------------------------------------------------------------------------------------
 
 
-def _summary(spec: Spec, group: Group, results: Sequence[RunResult], state: State) -> GroupSummary:
+def _summary(
+    spec: Spec, group: RunGroup, results: Sequence[RunResult], state: BatchState
+) -> GroupSummary:
     counting = [result for result in results if result.counts]
     counts, rate, interval = _rate(spec, results, state)
     expected = {case.id: expected_tools(case) for case in spec.cases}
@@ -281,7 +283,7 @@ def _summary(spec: Spec, group: Group, results: Sequence[RunResult], state: Stat
         interval=interval,
         powers=_powers(spec, counts) if state == "ended" else (),
         right_tool=(
-            sum(_right(result, expected[result.key.case]) for result in wanting),
+            sum(_chose_tools(result, expected[result.key.case]) for result in wanting),
             len(wanting),
         ),
         valid_arguments=(sum(call.valid for call in calls), len(calls)),
@@ -293,14 +295,14 @@ def _summary(spec: Spec, group: Group, results: Sequence[RunResult], state: Stat
     )
 
 
-def _right(result: RunResult, expected: Sequence[str]) -> bool:
+def _chose_tools(result: RunResult, expected: Sequence[str]) -> bool:
     """Whether the expected tools were called, with any arguments."""
     called = {call.name for call in result.calls} or {NO_TOOL}
     return called.issuperset(expected)
 
 
 def _rate(
-    spec: Spec, results: Sequence[RunResult], state: State
+    spec: Spec, results: Sequence[RunResult], state: BatchState
 ) -> tuple[list[Count], float | None, Interval | None]:
     """The counts by case, in the seed's order, and the rate with its interval; for a stopped batch,
     those of the leading complete cases."""
@@ -321,7 +323,7 @@ def _rate(
         return [], None, None
     rate = sum(count.rate for count in counts) / len(counts)
     if not stopped:
-        return counts, rate, wilson(rate, counts[0].runs) if single else clustered(counts)
+        return counts, rate, wilson(rate, counts[0].runs) if single else clustered_interval(counts)
     values = [count.rate for count in counts]
     if single:
         values = [1.0] * counts[0].passed + [0.0] * (counts[0].runs - counts[0].passed)
@@ -343,7 +345,7 @@ def _powers(spec: Spec, counts: Sequence[Count]) -> tuple[PassPower, ...]:
 
 
 def _comparisons(
-    spec: Spec, groups: Mapping[Group, Sequence[RunResult]], state: State
+    spec: Spec, groups: Mapping[RunGroup, Sequence[RunResult]], state: BatchState
 ) -> list[Comparison]:
     """Each variant compared with the first, for each model; if there is only one variant, each
     model compared with the first, with `model` ""."""
@@ -392,7 +394,7 @@ def plural(number: int, word: str) -> str:
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def claim(report: BatchReport) -> str:
+def scope_sentence(report: BatchReport) -> str:
     """What the rates and their intervals refer to."""
     spec = report.spec
     each = plural(spec.repetitions, "run")
@@ -428,7 +430,7 @@ def comparison_sentence(report: BatchReport, comparison: Comparison) -> str:
         )
     figures, how = _figures(comparison), _evidence(report, comparison)
     if comparison.verdict == "undecided":
-        more = _more(report, comparison)
+        more = _more_runs(report, comparison)
         return f"Not decided whether {pair.format('better')}: {figures}{how}{more}."
     return f"{pair.format(comparison.verdict)}: {figures}{how}."
 
@@ -443,12 +445,12 @@ def _figures(comparison: Comparison) -> str:
     over = f"over {units}" if comparison.unit == "case" else f"for this prompt, over {units} each"
     words = f"{figure} points {more} {over}"
     if comparison.interval is not None:
-        low, high = (_signed(100 * end) for end in comparison.interval)
+        low, high = (_signed_points(100 * end) for end in comparison.interval)
         words += f" (95 % interval {low} to {high})"
     return words
 
 
-def _signed(points: float) -> str:
+def _signed_points(points: float) -> str:
     number = round(points)
     return f"{MINUS}{-number}" if number < 0 else f"{number}"
 
@@ -466,7 +468,7 @@ def _evidence(report: BatchReport, comparison: Comparison) -> str:
     return f"; {test}, p = {comparison.adjusted:.2g}{of}"
 
 
-def _more(report: BatchReport, comparison: Comparison) -> str:
+def _more_runs(report: BatchReport, comparison: Comparison) -> str:
     if comparison.units < 2:
         return ""
     if comparison.more is None:

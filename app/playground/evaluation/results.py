@@ -19,8 +19,8 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any, Literal, get_args
 
-from playground.core.arguments import ABSENT, equal, pointer_step, values_of
-from playground.core.limits import turn_busy_ms, turn_cost, turn_usage
+from playground.core.arguments import ABSENT, is_json_equal, pointer_step, values_of
+from playground.core.run_limits import turn_busy_ms, turn_cost, turn_usage
 from playground.core.serialization import from_data, to_data
 from playground.core.session import Call, Session, Turn
 from playground.evaluation.spec import ArgumentMatch, Expectation, RunKey, expectation_data
@@ -244,12 +244,12 @@ class RunFacts:
 # One expectation ----------------------------------------------------------------------------------
 
 
-def _called(facts: RunFacts, expectation: Expectation) -> str:
+def _check_called(facts: RunFacts, expectation: Expectation) -> str:
     name = expectation.value
     return "" if name in facts.names else f"{name} was not called: {facts.called_instead()}."
 
 
-def _never(facts: RunFacts, expectation: Expectation) -> str:
+def _check_never(facts: RunFacts, expectation: Expectation) -> str:
     calls = [call for call in facts.calls if call.name == expectation.value]
     if not calls:
         return ""
@@ -258,7 +258,7 @@ def _never(facts: RunFacts, expectation: Expectation) -> str:
     return f"{expectation.value} should not be called, but was called{often} with {arguments}."
 
 
-def _first(facts: RunFacts, expectation: Expectation) -> str:
+def _check_first(facts: RunFacts, expectation: Expectation) -> str:
     if facts.names[:1] == [expectation.value]:
         return ""
     return f"The first call should be {expectation.value}; {facts.called_instead()}."
@@ -294,7 +294,7 @@ def _text_contains(facts: RunFacts, expectation: Expectation) -> str:
     text, wanted = facts.session.answer, expectation.value
     held = wanted.lower() in text.lower() if expectation.ignore_case else wanted in text
     answer = f"is “{cut(' '.join(text.split()), _LONGEST)}”" if text else "is empty"
-    return "" if held else f"The answer does not contain {shown(wanted)}: it {answer}."
+    return "" if held else f"The answer does not contain {value_text(wanted)}: it {answer}."
 
 
 def _finish_reason(facts: RunFacts, expectation: Expectation) -> str:
@@ -326,9 +326,9 @@ def _max_cost(facts: RunFacts, expectation: Expectation) -> str:
 
 
 _JUDGES: Mapping[str, Callable[[RunFacts, Expectation], str]] = {
-    "called": _called,
-    "never": _never,
-    "first": _first,
+    "called": _check_called,
+    "never": _check_never,
+    "first": _check_first,
     "order": _order,
     "count": _count,
     "no_call": _no_call,
@@ -357,23 +357,23 @@ def _claims(facts: RunFacts, expectations: Sequence[Expectation]) -> dict[int, s
             for number, call in enumerate(calls)
         }
         fitting = {place: [n for n in range(len(calls)) if not wrong[place, n]] for place in same}
-        matched = _assigned(fitting)
+        matched = _matched_expectations(fitting)
         for place in same:
             if place in matched:
                 claims[place] = ""
             elif not calls:
-                claims[place] = _called(facts, expectations[place])
+                claims[place] = _check_called(facts, expectations[place])
             elif fitting[place]:
                 claims[place] = (
                     f"The matching call of {name} is already used by another expectation."
                 )
             else:
                 each = [wrong[place, number] for number in range(len(calls))]
-                claims[place] = _unlike(name, calls, each)
+                claims[place] = _mismatch_sentence(name, calls, each)
     return claims
 
 
-def _unlike(name: str, calls: Sequence[Call], wrong: Sequence[Sequence[str]]) -> str:
+def _mismatch_sentence(name: str, calls: Sequence[Call], wrong: Sequence[Sequence[str]]) -> str:
     """A sentence that none of `calls` matches, with what is `wrong` with the closest one."""
     call, closest = min(zip(calls, wrong, strict=True), key=lambda pair: len(pair[1]))
     which = (
@@ -385,7 +385,7 @@ def _unlike(name: str, calls: Sequence[Call], wrong: Sequence[Sequence[str]]) ->
     return f"{which} called with {cut(call.written, _LONGEST)}: {'; '.join(closest[:3])}{more}."
 
 
-def _assigned(fitting: Mapping[int, Sequence[int]]) -> set[int]:
+def _matched_expectations(fitting: Mapping[int, Sequence[int]]) -> set[int]:
     """The expectations that have a call in a maximum matching."""
     holder: dict[int, int] = {}
 
@@ -418,11 +418,11 @@ def differences(match: ArgumentMatch, raw: str) -> list[str]:
     comparison = _Comparison(match.loose)
     match match.kind, match.value:
         case "any_of", list(options):
-            each = [list(comparison.differing(option, value)) for option in options]
+            each = [list(comparison.compare(option, value)) for option in options]
             return min(each, key=len)
         case "any_of", options:
-            return list(comparison.outside(options, match.optional, value))
-    return list(comparison.differing(match.value, value, subset=match.kind == "subset"))
+            return list(comparison.option_differences(options, match.optional, value))
+    return list(comparison.compare(match.value, value, subset=match.kind == "subset"))
 
 
 class _Comparison:
@@ -431,7 +431,7 @@ class _Comparison:
     def __init__(self, loose: bool) -> None:
         self._loose = loose
 
-    def differing(
+    def compare(
         self, wanted: Any, value: Any, place: str = "", *, subset: bool = False
     ) -> Iterator[str]:
         """Where `value` differs from `wanted`; with `subset` objects may have more members."""
@@ -440,49 +440,50 @@ class _Comparison:
                 for name in wanted:
                     here = f"{place}/{pointer_step(name)}"
                     if name in value:
-                        yield from self.differing(wanted[name], value[name], here, subset=subset)
+                        yield from self.compare(wanted[name], value[name], here, subset=subset)
                     else:
-                        yield f"{here} is missing, and should be {shown(wanted[name])}"
+                        yield f"{here} is missing, and should be {value_text(wanted[name])}"
                 for name in value if not subset else ():  # in its order, for equal sentences
                     if name in wanted:
                         continue
                     here = f"{place}/{pointer_step(name)}"
-                    yield f"{here} is {shown(value[name])}, and should not be there"
+                    yield f"{here} is {value_text(value[name])}, and should not be there"
             case list(), list() if len(wanted) == len(value):
                 for number, (item, other) in enumerate(zip(wanted, value, strict=True)):
-                    yield from self.differing(item, other, f"{place}/{number}", subset=subset)
+                    yield from self.compare(item, other, f"{place}/{number}", subset=subset)
             case _ if not self._same(wanted, value):
                 yield (
-                    f"{place or 'the whole value'} is {shown(value)}, and should be {shown(wanted)}"
+                    f"{place or 'the whole value'} is {value_text(value)}, and should be "
+                    f"{value_text(wanted)}"
                 )
 
-    def outside(
+    def option_differences(
         self, options: Mapping[str, Sequence[Any]], optional: Sequence[str], value: dict[str, Any]
     ) -> Iterator[str]:
         """Where a parameter has none of its allowed values, is missing, or is unknown."""
         for name, several in options.items():
             here, present = f"/{pointer_step(name)}", value.get(name, ABSENT)
-            words = ", ".join(map(shown, several))
+            words = ", ".join(map(value_text, several))
             if present is ABSENT and name not in optional:
                 yield f"{here} is missing, and should be {_one_of(words, len(several))}"
             elif present is not ABSENT and not any(
                 self._fits(option, present) for option in several
             ):
                 should = _one_of(words, len(several))
-                yield f"{here} is {shown(present)}, and should be {should}"
+                yield f"{here} is {value_text(present)}, and should be {should}"
         for name in value.keys() - options.keys():
-            yield f"/{pointer_step(name)} is {shown(value[name])}, and should not be there"
+            yield f"/{pointer_step(name)} is {value_text(value[name])}, and should not be there"
 
     def _fits(self, option: Any, value: Any) -> bool:
-        return next(self.differing(option, value), None) is None
+        return next(self.compare(option, value), None) is None
 
     def _same(self, wanted: Any, value: Any) -> bool:
         if self._loose and isinstance(wanted, str) and isinstance(value, str):
-            return _loosened(wanted) == _loosened(value)
-        return equal(wanted, value)
+            return _loosen(wanted) == _loosen(value)
+        return is_json_equal(wanted, value)
 
 
-def _loosened(text: str) -> str:
+def _loosen(text: str) -> str:
     return _UNSEEN.sub("", text).lower().replace("'", '"')
 
 
@@ -490,7 +491,7 @@ def _one_of(words: str, count: int) -> str:
     return words if count == 1 else f"one of {cut(words, _MOST_SHOWN)}"
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as JSON for a sentence, cut if long; Decimals with all their digits."""
     return cut(_json(value), _MOST_SHOWN)
 

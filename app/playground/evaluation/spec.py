@@ -271,12 +271,12 @@ def plan_run(spec: Spec, key: RunKey) -> RunPlan:
         case.fill(case.prompt),
         case.fill(next(systems, spec.system)),
         settings,
-        tuple(_equipped(tool, variant, case) for tool in tools),
+        tuple(_run_tool(tool, variant, case) for tool in tools),
         model,
     )
 
 
-def _equipped(tool: ToolEntry, variant: Variant, case: Case) -> ToolEntry:
+def _run_tool(tool: ToolEntry, variant: Variant, case: Case) -> ToolEntry:
     if isinstance(tool, str):
         return tool
     description = variant.descriptions.get(tool.name, tool.description)
@@ -301,16 +301,16 @@ def spec_data(spec: Spec) -> dict[str, Any]:
     defaults.update(to_data(spec.settings))
     return {
         "playground_batch": VERSION,
-        **_set(name=spec.name, seed=spec.seed, max_cost=spec.max_cost),
+        **_nonempty_members(name=spec.name, seed=spec.seed, max_cost=spec.max_cost),
         "defaults": defaults,
-        **_set(tools=_tools_data(spec.tools)),
-        "models": [_set(**to_data(model)) for model in spec.models],
+        **_nonempty_members(tools=_tools_data(spec.tools)),
+        "models": [_nonempty_members(**to_data(model)) for model in spec.models],
         "variants": [_variant_data(variant) for variant in spec.variants],
         "cases": [_case_data(case) for case in spec.cases],
     }
 
 
-def _set(**members: Any) -> dict[str, Any]:
+def _nonempty_members(**members: Any) -> dict[str, Any]:
     """The members that are not empty."""
     empty: tuple[Any, ...] = ("", 0, [], {}, None)
     return {name: value for name, value in members.items() if value not in empty}
@@ -323,7 +323,7 @@ def _tools_data(tools: tuple[ToolEntry, ...] | None) -> list[Any] | None:
 def _variant_data(variant: Variant) -> dict[str, Any]:
     system = {} if variant.system is None else {"system": variant.system}
     tools = {} if variant.tools is None else {"tools": _tools_data(variant.tools)}
-    descriptions = _set(descriptions=dict(variant.descriptions))
+    descriptions = _nonempty_members(descriptions=dict(variant.descriptions))
     return {"name": variant.name, **to_data(variant.settings), **system, **descriptions, **tools}
 
 
@@ -333,12 +333,12 @@ def _case_data(case: Case) -> dict[str, Any]:
     share = {} if case.min_pass is None else {"min_pass": case.min_pass}
     return {
         "id": case.id,
-        **_set(category=case.category),
+        **_nonempty_members(category=case.category),
         "prompt": case.prompt,
-        **_set(vars=to_data(case.vars)),
+        **_nonempty_members(vars=to_data(case.vars)),
         **system,
         **tools,
-        **_set(settings=to_data(case.settings), answers=to_data(case.answers)),
+        **_nonempty_members(settings=to_data(case.settings), answers=to_data(case.answers)),
         **share,
         "expect": [expectation_data(expectation) for expectation in case.expect],
     }
@@ -349,16 +349,16 @@ def expectation_data(expectation: Expectation) -> dict[str, Any]:
     data: dict[str, Any] = {expectation.kind: to_data(expectation.value)}
     match = expectation.arguments
     if match is not None:
-        beside = _set(optional=list(match.optional), loose=match.loose)
+        beside = _nonempty_members(optional=list(match.optional), loose=match.loose)
         data["arguments"] = {match.kind: to_data(match.value), **beside}
-    return data | _set(of=expectation.of, ignore_case=expectation.ignore_case)
+    return data | _nonempty_members(of=expectation.of, ignore_case=expectation.ignore_case)
 
 
 # Imported cases -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class OmittedCase:
     """A case that cannot be imported, by its name in the file, and why, in a sentence."""
 
     case: str
@@ -371,7 +371,7 @@ class ImportedBatch:
 
     spec: Spec
     notes: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[OmittedCase, ...] = ()
 
 
 # Tools referenced by name: only accepted ones run -------------------------------------------------
@@ -395,7 +395,7 @@ def with_tools(
     known = list(accepted)
     notes: dict[str, None] = {}
 
-    def safe(tool: Tool) -> Tool:
+    def mock_unaccepted(tool: Tool) -> Tool:
         if tool.answered_by == "mock" or tool.name in spec.allow or tool in known:
             return tool
         notes[
@@ -405,21 +405,23 @@ def with_tools(
         result = sample_result(tool.config.get("output_schema"), tool.name)
         return replace(tool, answered_by="mock", config={"result": result})
 
-    def resolved(entries: tuple[ToolEntry, ...]) -> tuple[ToolEntry, ...]:
+    def resolve_tools(entries: tuple[ToolEntry, ...]) -> tuple[ToolEntry, ...]:
         tools = [
-            safe(tool)
+            mock_unaccepted(tool)
             for entry in entries
             for tool in (named.get(entry, ()) if isinstance(entry, str) else (entry,))
         ]
         _check_names(tools)
         return tuple(tools)
 
-    spec = _each_set(spec, resolved)
+    spec = _map_tool_sets(spec, resolve_tools)
     _check_references(spec)
     return spec, tuple(notes)
 
 
-def _each_set(spec: Spec, change: Callable[[tuple[ToolEntry, ...]], tuple[ToolEntry, ...]]) -> Spec:
+def _map_tool_sets(
+    spec: Spec, change: Callable[[tuple[ToolEntry, ...]], tuple[ToolEntry, ...]]
+) -> Spec:
     def variant(old: Variant) -> Variant:
         return old if old.tools is None else replace(old, tools=change(old.tools))
 
@@ -457,17 +459,17 @@ def _check_references(spec: Spec) -> None:
     every = set().union(*sets)
     for variant in spec.variants:
         for name in variant.descriptions:
-            _check_there(name, every, f"The variant {variant.name!r} describes")
+            _check_tool_exists(name, every, f"The variant {variant.name!r} describes")
     usual = set().union(*(_names(variant.tools or ()) for variant in spec.variants))
     if any(variant.tools is None for variant in spec.variants):
         usual |= sets[0]
     for case in spec.cases:
         tools = usual if case.tools is None else _names(case.tools)
         for name in case.answers:
-            _check_there(name, every, f"The case {case.id!r} has an answer of")
+            _check_tool_exists(name, every, f"The case {case.id!r} has an answer of")
         for expectation in case.expect:
             for name in _tools_in(expectation):
-                _check_there(name, tools, f"The case {case.id!r} expects something of")
+                _check_tool_exists(name, tools, f"The case {case.id!r} expects something of")
 
 
 def _tools_in(expectation: Expectation) -> Iterator[str]:
@@ -480,7 +482,7 @@ def _tools_in(expectation: Expectation) -> Iterator[str]:
             yield expectation.of
 
 
-def _check_there(name: str, names: set[str], who: str) -> None:
+def _check_tool_exists(name: str, names: set[str], who: str) -> None:
     if name not in names:
         there = ", ".join(sorted(names)) or "none"
         raise BadInput(f"{who} the tool {name!r}, which it does not have. Its tools are {there}.")

@@ -29,7 +29,7 @@ from playground.evaluation.spec import (
     ToolEntry,
     Variant,
 )
-from playground.exchange.parsers import Unreadable, json_value, yaml_value
+from playground.exchange.parsers import UnreadableText, json_value, yaml_value
 from playground.schema import schema_checks
 from playground.schema.documents import find_fault
 from playground.schema.schema_checks import pointer
@@ -60,7 +60,7 @@ def parse_spec(text: str) -> Any:
     text = text.removeprefix("\ufeff")
     try:
         return json_value(text)[0] if text.lstrip()[:1] in ("{", "[") else yaml_value(text)
-    except Unreadable as error:
+    except UnreadableText as error:
         raise BadInput(f"The SPEC cannot be read. {error}") from None
 
 
@@ -106,7 +106,7 @@ def _spec(data: Any, allow: Iterable[str]) -> Spec:
 
 def _cases(data: Sequence[Mapping[str, Any]]) -> tuple[Case, ...]:
     cases = tuple(_case(item, f"/cases/{place}") for place, item in enumerate(data))
-    _each_once((case.id for case in cases), "/cases", "id")
+    _check_unique((case.id for case in cases), "/cases", "id")
     return cases
 
 
@@ -191,14 +191,14 @@ def _models(data: Sequence[Any]) -> tuple[ModelChoice, ...]:
     ]
     labels = [model.label or model.model or model.profile for model in chosen]
     models = tuple(
-        ModelChoice(model.profile, model.model, model.label or _full(model, labels, label))
+        ModelChoice(model.profile, model.model, model.label or _full_name(model, labels, label))
         for model, label in zip(chosen, labels, strict=True)
     )
-    _each_once((model.label for model in models), "/models", "label")
+    _check_unique((model.label for model in models), "/models", "label")
     return models
 
 
-def _full(model: ModelChoice, labels: list[str], label: str) -> str:
+def _full_name(model: ModelChoice, labels: list[str], label: str) -> str:
     """The model's own name, with its profile if another entry has the same."""
     return label if labels.count(label) == 1 else f"{model.profile}/{model.model}".rstrip("/")
 
@@ -219,7 +219,7 @@ def _variants(data: Any) -> tuple[Variant, ...]:
         )
         for name, item, where in named
     )
-    _each_once((variant.name for variant in variants), "/variants", "name")
+    _check_unique((variant.name for variant in variants), "/variants", "name")
     return variants
 
 
@@ -329,7 +329,7 @@ def _refuse(where: str, what: str) -> NoReturn:
     raise BadInput(f"{where or '/'}: {what if what.endswith('.') else what + '.'}")
 
 
-def _each_once(names: Iterable[str], where: str, what: str) -> None:
+def _check_unique(names: Iterable[str], where: str, what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:

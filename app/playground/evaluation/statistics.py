@@ -1,7 +1,7 @@
 """Intervals, tests and verdicts for counts of passed runs: numbers only, no spec and no page.
 
-All methods are textbook ones, except the design effect of `clustered`, whose docstring gives the
-measurements, and those that allow a look after every case: `bet`, `confidence_sequence`.
+All methods are textbook ones, except the design effect of `clustered_interval`, whose docstring
+gives the measurements, and those that allow a look after every case: `bet`, `confidence_sequence`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Verdict = Literal["better", "worse", "undecided"]
 MOST_LEFT_OUT = 0.05
 """The maximum share of pairs left out; above it the others may not be representative."""
 
-Runs = Mapping[str, Mapping[int, bool | None]]
+PassedRuns = Mapping[str, Mapping[int, bool | None]]
 """For one side: whether a run passed by case and repetition, None for a finished run that says
 nothing about the model. Unfinished runs are absent."""
 
@@ -123,7 +123,7 @@ def fisher(first: Count, second: Count) -> Tails:
 # Cases as the sample ------------------------------------------------------------------------------
 
 
-def clustered(cases: Sequence[Count]) -> Interval:
+def clustered_interval(cases: Sequence[Count]) -> Interval:
     """The interval of the mean rate over cases, whose repetitions are not independent.
 
     Wilson's with t of cases - 1 and an effective number of runs: runs / design effect, which is
@@ -266,17 +266,17 @@ def _resample(kinds: Sequence[int], seed: str) -> list[tuple[int, ...]]:
 def t_quantile(level: float, degrees: int) -> float:
     """The value that Student's t is below with probability `level` (over one half)."""
     low, high = 0.0, 1.0
-    while _t_below(high, degrees) < level:
+    while _t_probability(high, degrees) < level:
         low, high = high, 2 * high
     for _ in range(100):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if _t_below(middle, degrees) < level else (low, middle)
+        low, high = (middle, high) if _t_probability(middle, degrees) < level else (low, middle)
     return (low + high) / 2
 
 
-def _t_below(t: float, degrees: int) -> float:
+def _t_probability(t: float, degrees: int) -> float:
     """The probability of being below t >= 0: the finite sums of Abramowitz and Stegun, 26.7.3 and
     26.7.4, for integer degrees of freedom."""
     angle = math.atan2(t, math.sqrt(degrees))
@@ -301,7 +301,7 @@ def _t_below(t: float, degrees: int) -> float:
 
 
 @dataclass(frozen=True)
-class Betting:
+class BetState:
     """The state of two bettors, each having begun with 1: on "better" and on "worse". `verdict` is
     the first of the two that reached the limit, after `after` differences; it never changes."""
 
@@ -311,7 +311,7 @@ class Betting:
     after: int = 0
 
 
-def bet(differences: Iterable[float], comparisons: int = 1) -> Betting:
+def bet(differences: Iterable[float], comparisons: int = 1) -> BetState:
     """Bets on differences in -1..1, in their order. The limit is 2 / alpha, times the number of
     comparisons that share alpha."""
     limit = 2 * comparisons / ALPHA
@@ -326,8 +326,8 @@ def bet(differences: Iterable[float], comparisons: int = 1) -> Betting:
             better = sum(money[: len(STAKES)]) / len(STAKES)
             worse = sum(money[len(STAKES) :]) / len(STAKES)
         if max(better, worse) >= limit:
-            return Betting(better, worse, "better" if better > worse else "worse", number)
-    return Betting(better, worse)
+            return BetState(better, worse, "better" if better > worse else "worse", number)
+    return BetState(better, worse)
 
 
 def confidence_sequence(values: Sequence[float], low: float = 0.0, high: float = 1.0) -> Interval:
@@ -356,7 +356,7 @@ def _lowest_mean(counts: Counter[float]) -> float:
     return low
 
 
-def more_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
+def differences_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
     """The approximate number of further differences like these for a decision, by the test of a
     complete batch, with a power of 80 %, if the true difference is the observed one. None if it is
     too small for `MOST_MORE` more, or if there are fewer than two."""
@@ -442,7 +442,7 @@ class Comparison:
         return self.left_out > MOST_LEFT_OUT * self.pairs
 
 
-def pair_up(first: Runs, second: Runs, order: Sequence[str], repetitions: int) -> Pairs:
+def pair_up(first: PassedRuns, second: PassedRuns, order: Sequence[str], repetitions: int) -> Pairs:
     """The pairs of two sides; `order` has the ids of the cases in the seed's order."""
     rounds = range(1, repetitions + 1)
     if len(order) == 1:
@@ -519,7 +519,7 @@ def _totals(pairs: Pairs) -> tuple[Count, Count]:
 def _comparison(
     key: tuple[str, str, str],
     pairs: Pairs,
-    betting: Betting,
+    betting: BetState,
     tails: Tails | None,
     adjusted: Tails | None,
     comparisons: int,
@@ -534,7 +534,7 @@ def _comparison(
             verdict = "better" if adjusted.greater < adjusted.less else "worse"
     more = None
     if verdict == "undecided" and not pairs.too_few_count:
-        more = more_needed(differences, comparisons)
+        more = differences_needed(differences, comparisons)
     return Comparison(
         *key,
         verdict=verdict,

@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from playground.core.arguments import canonical, pointer_step
+from playground.core.arguments import canonical_text, pointer_step
 from playground.core.serialization import to_data
 from playground.core.session import Call, Prompt, Session, Turn
-from playground.core.settings import Limits, Settings, with_waits
+from playground.core.settings import Limits, Settings, apply_timeouts
 from playground.core.tools import Tool
 from playground.exchange.bundle import ExportFile, SessionBundle, file_name, one_line
 from playground.exchange.tool_entry import sample_result
@@ -56,7 +56,7 @@ def spec_data_of(bundle: SessionBundle, case: str, notes: list[str]) -> dict[str
         "playground_batch": 1,
         "name": one_line(bundle.title)[:200],
         "defaults": _defaults(settings) if settings is not None else {},
-        "tools": [_tool_data(tool, {} if tool in mocks else _made_up(tool)) for tool in tools],
+        "tools": [_tool_data(tool, {} if tool in mocks else mock_config(tool)) for tool in tools],
         "models": [_model(settings)] if settings is not None else ["simulator"],
         "cases": [
             {
@@ -95,7 +95,7 @@ def _model(settings: Settings) -> dict[str, str]:
 def _defaults(settings: Settings) -> dict[str, Any]:
     """Settings that differ from the defaults, in the vocabulary of a SPEC."""
     choice, limits = settings.tool_choice, settings.limits
-    usual = with_waits(Limits(), settings.profile)
+    usual = apply_timeouts(Limits(), settings.profile)
     data: dict[str, Any] = {"system": settings.system} if settings.system else {}
     if choice.allowed is not None:
         allowed = list(choice.allowed)
@@ -113,7 +113,7 @@ def _defaults(settings: Settings) -> dict[str, Any]:
     return data | {name: getattr(limits, name) for name in changed}
 
 
-def _made_up(tool: Tool) -> dict[str, Any]:
+def mock_config(tool: Tool) -> dict[str, Any]:
     """A tool as a mock: its executor may be missing or untrusted elsewhere."""
     result = sample_result(tool.config.get("output_schema"), tool.name)
     return {"answered_by": "mock", "config": {"result": result}}
@@ -145,7 +145,7 @@ def _expected(
             notes.append(f"A call of {call.name} had arguments that are not valid JSON.")
             expected.append({"called": call.name})
             continue
-        if canonical(json.dumps(arguments)) != canonical(call.written):
+        if canonical_text(json.dumps(arguments)) != canonical_text(call.written):
             notes.append(f"A number in the arguments of {call.name} is rounded here.")
         expected.append({"called": call.name, "arguments": {"exact": arguments}})
     if len(calls) > _MOST_CALLS:
@@ -170,9 +170,9 @@ def _answer(name: str, calls: Sequence[Call], notes: list[str]) -> dict[str, Any
         return results[0]
     by_arguments: dict[str, dict[str, Any]] = {}
     for call, result in zip(answered, results, strict=True):
-        if by_arguments.setdefault(canonical(call.arguments), result) != result:
+        if by_arguments.setdefault(canonical_text(call.arguments), result) != result:
             return {"sequence": results}
-    whens = {canonical(call.arguments): _when(call) for call in answered}
+    whens = {canonical_text(call.arguments): _argument_tests(call) for call in answered}
     if not all(whens.values()):
         return {"sequence": results}
     cases = [{"when": whens[text], **result} for text, result in by_arguments.items()]
@@ -180,7 +180,7 @@ def _answer(name: str, calls: Sequence[Call], notes: list[str]) -> dict[str, Any
     return {"cases": sorted(cases, key=lambda case: -len(case["when"]))}
 
 
-def _when(call: Call) -> Mapping[str, Any]:
+def _argument_tests(call: Call) -> Mapping[str, Any]:
     """Tests for the call's arguments; {} if there are none, or they cannot be parsed."""
     arguments = read_arguments(call.arguments).value or {}
     return {f"/{pointer_step(name)}": {"equals": item} for name, item in arguments.items()}

@@ -21,9 +21,9 @@ from jinja2 import Environment
 
 from playground.core.errors import BadInput, IllegalEvent
 from playground.core.events import Logged, RequestSent, ResponseStarted, Source
-from playground.core.json_values import TooDeep, load_json
+from playground.core.json_values import TooDeepError, load_json
 from playground.core.reducer import apply
-from playground.core.serialization import EVENTS, from_data, logged_data, misfit
+from playground.core.serialization import EVENTS, from_data, logged_data, type_mismatch
 from playground.core.session import Session
 from playground.core.settings import PROTOCOLS
 from playground.protocols.base import url_parts
@@ -185,7 +185,7 @@ def read_session(
         except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
             sentence = f"Line {number} cannot follow the lines before it. Nothing was saved."
             raise BadInput(sentence) from error
-    return reading.done()
+    return reading.build_bundle()
 
 
 @dataclass
@@ -254,7 +254,7 @@ class _SessionReader:
             raise BadInput(f"it answers request {number}, which does not exist.")
         return number
 
-    def done(self) -> SessionBundle:
+    def build_bundle(self) -> SessionBundle:
         if self.about is None or self.session.settings is None:
             raise BadInput("This is not an exported session. Export one as JSON Lines (jsonl).")
         open_ones = {n: Recording(n, pieces) for n, pieces in self.pieces.items()}
@@ -278,7 +278,7 @@ def read_event(line: dict[str, Any]) -> Logged:
         raise BadInput(f"this version does not know the event {str(line.get('kind'))[:40]!r}.")
     rest = {k: v for k, v in line.items() if k not in ("seq", "at_ms", "kind", "source")}
     event = from_data(cls, rest)
-    if wrong := misfit(cls, event):
+    if wrong := type_mismatch(cls, event):
         raise BadInput(f"{wrong}.")
     if isinstance(event, RequestSent) and event.protocol not in PROTOCOLS:
         raise BadInput(f"this version does not support {event.protocol[:40]!r}.")
@@ -306,7 +306,7 @@ def _object(line: bytes) -> dict[str, Any]:
         value = load_json(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise BadInput("it is not UTF-8 text.") from None
-    except TooDeep:
+    except TooDeepError:
         raise BadInput("it is nested too deep.") from None
     except ValueError:
         raise BadInput("it is not JSON.") from None

@@ -34,8 +34,8 @@ from playground.exchange.bundle import (
 )
 from playground.render.blocks import ancestors, block
 from playground.render.call_status import call_block
-from playground.render.replay import Fixed, Player, replay
-from playground.render.replay_timeline import Drawing, drawing, reel
+from playground.render.replay import Player, ReplayConstants, replay
+from playground.render.replay_timeline import Drawing, build_timeline, drawing
 
 MOST_MEMORY = 64 * 1024 * 1024
 _LINES = b'<script type="text/plain" id="lines">'
@@ -73,7 +73,7 @@ def write(bundle: SessionBundle) -> ExportFile:
     one, followed by those `beside` it."""
     assert bundle.look is not None
     look, session = bundle.look, bundle.session
-    sessions = [_packed(each, look) for each in (bundle, *bundle.beside)]
+    sessions = [_pack_session(each, look) for each in (bundle, *bundle.beside)]
     html = look.env.get_template("shared.html").render(
         title=bundle.title or "Session",
         made_by=look.made_by,
@@ -90,15 +90,17 @@ def write(bundle: SessionBundle) -> ExportFile:
     return ExportFile(name, "text/html", html.encode("utf-8", "replace"), notes)
 
 
-def _packed(bundle: SessionBundle, look: PageAssets) -> PackedSession:
+def _pack_session(bundle: SessionBundle, look: PageAssets) -> PackedSession:
     session = bundle.session
     calls = frozenset(call_block(call.id) for call in session.calls())
-    fixed = Fixed(session.id, bundle.title, session.updated_ms, live=False, expanded=calls)
+    fixed = ReplayConstants(
+        session.id, bundle.title, session.updated_ms, live=False, expanded=calls
+    )
     chunks = {
         recording.number: [(piece.at_ms, piece.data) for piece in recording.pieces]
         for recording in bundle.recordings.values()
     }
-    recorded = reel(session.id, bundle.log, chunks)
+    recorded = build_timeline(session.id, bundle.log, chunks)
     view = replace(Player(recorded, fixed).view(recorded.count), replay=False)
     long: dict[str, int] = {}
     payload = {
@@ -171,13 +173,13 @@ def _frames(reel_frames: Sequence[Mapping[str, Any]], long: dict[str, int]) -> l
     drawn_blocks: dict[str, str] = {}
     frames: list[list[Any]] = []
     for frame in reel_frames:
-        html = "".join(_new(_without_repeats(frame["html"], long), drawn_blocks))
+        html = "".join(_changed_pieces(_without_repeats(frame["html"], long), drawn_blocks))
         if html or frame["grow"] or not frames:
             frames.append([frame["at"], html, frame["grow"]])
     return frames
 
 
-def _new(html: str, drawn_blocks: dict[str, str]) -> Iterator[str]:
+def _changed_pieces(html: str, drawn_blocks: dict[str, str]) -> Iterator[str]:
     """The pieces of a frame that change something. `drawn_blocks` is the last HTML of each block,
     by id; drawing a block invalidates its ancestors and descendants."""
     for piece in _PIECE.finditer(html):

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 from playground.core.events import Usage
 from playground.core.json_values import load_json
-from playground.core.limits import written
 from playground.core.providers import agent_title
+from playground.core.run_limits import output_tokens
 from playground.core.session import Call, Mark, Part, Prompt, Session, Turn
 from playground.core.tools import Content
 from playground.exchange.bundle import ExportFile, SessionBundle, file_name, one_line
@@ -143,7 +143,7 @@ def _json(text: str) -> tuple[str, str]:
 def _tokens(turn: Turn) -> str:
     closed = turn.end or turn.failure
     usage = closed.usage if closed is not None else Usage()
-    counts = (usage.input_tokens, written(turn.request.protocol, usage))
+    counts = (usage.input_tokens, output_tokens(turn.request.protocol, usage))
     if counts == (None, None):
         return ""
     known = ("?" if count is None else f"{count:,}" for count in counts)

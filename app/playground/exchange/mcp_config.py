@@ -12,7 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from playground.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, WAIT_S, Replaced, Server
+from playground.core.servers import (
+    MOST_TEXT,
+    MOST_WORDS,
+    NAME,
+    VARIABLE,
+    WAIT_S,
+    KeyReplacement,
+    Server,
+)
 from playground.exchange.mcp_locations import URLS, ServerEntry
 from playground.exchange.mcp_placeholders import Placeholders
 from playground.exchange.tool_entry import (
@@ -87,15 +95,15 @@ class _ServerReader:
     file: _ConfigFile
     placeholders: Placeholders
     notes: list[str] = field(default_factory=list)
-    replaced: list[Replaced] = field(default_factory=list)
+    replaced: list[KeyReplacement] = field(default_factory=list)
 
     def text(self, text: str, name: str, part: str, key: str | int = "") -> str:
         """`text` with a variable for each placeholder and each value that may be a key. `name` is
         the text's name."""
-        masked = self.hidden(self.placeholders.to_variables(text, name), name, part, key)
-        return self.placeholders.to_fill_in(masked, name)
+        masked = self.replace_secrets(self.placeholders.to_variables(text, name), name, part, key)
+        return self.placeholders.replace_blanks(masked, name)
 
-    def hidden(self, text: str, name: str, part: str, key: str | int = "") -> str:
+    def replace_secrets(self, text: str, name: str, part: str, key: str | int = "") -> str:
         """`text` with a variable for each value that may be a key."""
         self.file.left -= len(text)
         if self.file.left < 0:
@@ -113,8 +121,8 @@ class _ServerReader:
             value = text[spot.start : spot.end]
             named = variable(self.name, spot.word or "key")
             own = (str(key), named) if part == "env" and value == text else (named,)
-            var = self.file.variables.of(value, *own)
-            self.replaced.append(Replaced(part, key, var, spot.why, value))
+            var = self.file.variables.name_for(value, *own)
+            self.replaced.append(KeyReplacement(part, key, var, spot.why, value))
             masked, end = f"{masked}{text[end : spot.start]}${{{var}}}", spot.end
         return masked + text[end:]
 
@@ -169,7 +177,7 @@ def literal_keys(server: Server) -> Iterator[tuple[str, str]]:
             yield spot.word, text[spot.start : spot.end]
 
 
-def with_values(server: Server, back: Iterable[Replaced]) -> Server:
+def with_values(server: Server, back: Iterable[KeyReplacement]) -> Server:
     """`server` with the values of `back` restored."""
     for replaced in back:
         held, var = getattr(server, replaced.part), f"${{{replaced.variable}}}"
@@ -402,7 +410,7 @@ def _args(value: Any, command: str, reading: _ServerReader) -> tuple[str, ...]:
     for place, word in enumerate(words):
         flag = _flag(words, place)
         # A shell script has variables of its own.
-        read = reading.hidden if in_shell and " " in word else reading.text
+        read = reading.replace_secrets if in_shell and " " in word else reading.text
         arguments.append(read(word, flag, "args", place))
     return tuple(arguments)
 

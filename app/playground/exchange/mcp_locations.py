@@ -67,13 +67,13 @@ def server_entries(entry: Mapping[str, Any]) -> list[ServerEntry] | None:
         return [_from_bundle(entry)]
     if _is_of_docker(entry):
         return [_from_docker(entry)]
-    if (published := _published(entry)) is not None:
+    if (published := _published_servers(entry)) is not None:
         return [located for server in published for located in _from_registry(server)]
-    held = list(_held(entry))
+    held = list(_nested_servers(entry))
     if held:
         defaults = _input_defaults(entry)
         located = [replace(server, defaults=defaults) for servers in held for server in servers]
-        return _each_once(sorted(located, key=lambda server: bool(server.project)))
+        return _unique_servers(sorted(located, key=lambda server: bool(server.project)))
     inner = entry.get("mcp")
     if isinstance(inner, Mapping) and any(map(is_server, inner.values())):
         return [ServerEntry(name, _from_opencode(server)) for name, server in inner.items()]
@@ -119,14 +119,16 @@ def _server_name(entry: Any) -> str:
 # -- members that hold servers by name
 
 
-def _held(holder: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[list[ServerEntry]]:
+def _nested_servers(
+    holder: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[list[ServerEntry]]:
     """The servers of each member that holds some, at the top level and below."""
     for key, value in holder.items():
         word = re.split(r"[./]", str(key))[-1]  # amp.mcpServers, chat.mcp.servers
         sure = word in _SURE
         if not sure and not (word in _KEYS and (not path or path[-1] == "mcp")):
             if isinstance(value, Mapping) and len(path) < _MOST_INSIDE and key not in _OF_SCHEMAS:
-                yield from _held(value, (*path, str(key)))
+                yield from _nested_servers(value, (*path, str(key)))
             continue
         match value:
             case Mapping() if _holds_servers(value, sure=sure and not path[1:], deep=len(path) > 1):
@@ -178,7 +180,7 @@ def _with_place(server: ServerEntry, path: tuple[str, ...]) -> ServerEntry:
     return server
 
 
-def _each_once(servers: Sequence[ServerEntry]) -> list[ServerEntry]:
+def _unique_servers(servers: Sequence[ServerEntry]) -> list[ServerEntry]:
     """Servers without repetitions: one that several projects have alike is one."""
     unique: list[ServerEntry] = []
     projects: list[list[str]] = []
@@ -192,12 +194,12 @@ def _each_once(servers: Sequence[ServerEntry]) -> list[ServerEntry]:
         if server.project:
             projects[place].append(server.project)
     return [
-        _of_projects(server, own_projects) if own_projects else server
+        _merge_projects(server, own_projects) if own_projects else server
         for server, own_projects in zip(unique, projects, strict=True)
     ]
 
 
-def _of_projects(server: ServerEntry, projects: Sequence[str]) -> ServerEntry:
+def _merge_projects(server: ServerEntry, projects: Sequence[str]) -> ServerEntry:
     """`server` in the folder of its first project, which is where it was started."""
     others = [clip(project) for project in projects[1:]]
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
@@ -343,7 +345,7 @@ def _from_docker(entry: Mapping[str, Any]) -> ServerEntry:
 # -- the registry
 
 
-def _published(entry: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+def _published_servers(entry: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
     """The servers of a `server.json`, or of an answer of the registry."""
     listed = entry.get("servers")
     answers = listed if isinstance(listed, list) else [entry]
@@ -393,7 +395,7 @@ def _from_registry(server: Mapping[str, Any]) -> Iterator[ServerEntry]:
     name = server["name"].rpartition("/")[2]
     for remote in _list_of(server.get("remotes")):
         if isinstance(remote, Mapping):
-            yield ServerEntry(name, _Published(name).remote(remote))
+            yield ServerEntry(name, _PublishedEntry(name).remote(remote))
     for package in _list_of(server.get("packages")):
         if isinstance(package, Mapping):
             yield _from_package(name, package)
@@ -416,7 +418,7 @@ def _from_package(name: str, package: Mapping[str, Any]) -> ServerEntry:
             "it, then add its command on the page Servers."
         )
         return ServerEntry(name, package, problem=sentence)
-    reading = _Published(name)
+    reading = _PublishedEntry(name)
     entry = reading.package(kind, identifier, package)
     optional = ", ".join(reading.optional[:8])
     notes = (f"Optional settings were left out: {optional}.",) if optional else ()
@@ -424,14 +426,14 @@ def _from_package(name: str, package: Mapping[str, Any]) -> ServerEntry:
 
 
 @dataclass
-class _Published:
+class _PublishedEntry:
     """Writes a published server as an entry. `optional` are the settings that it does not need."""
 
     name: str
     optional: list[str] = field(default_factory=list)
 
     def remote(self, remote: Mapping[str, Any]) -> dict[str, Any]:
-        headers = self._named(remote.get("headers"), prefix=self.name)
+        headers = self._named_values(remote.get("headers"), prefix=self.name)
         url = self._with_variables(str(remote["url"]), remote)
         return {"type": _member(remote, "type"), "url": url, "headers": headers}
 
@@ -440,7 +442,7 @@ class _Published:
         version = version if isinstance(version, str) and version != "latest" else ""
         hint = _member(package, "runtimeHint")
         command = hint if isinstance(hint, str) and hint else _STARTED_BY[kind]
-        env = self._named(_member(package, "environmentVariables"))
+        env = self._named_values(_member(package, "environmentVariables"))
         first = self._words(_member(package, "runtimeArguments"))
         if kind == "oci":
             tagged = identifier if not version or ":" in identifier else f"{identifier}:{version}"
@@ -455,7 +457,7 @@ class _Published:
         words += self._words(_member(package, "packageArguments"))
         return {"command": command, "args": words, "env": env}
 
-    def _named(self, given: Any, prefix: str = "") -> dict[str, str]:
+    def _named_values(self, given: Any, prefix: str = "") -> dict[str, str]:
         """Variables or headers with their values."""
         values: dict[str, str] = {}
         for setting in _list_of(given):

@@ -84,14 +84,14 @@ class Placeholders:
 
         return _PLACE.sub(replace, text)
 
-    def to_fill_in(self, text: str, name: str = "") -> str:
+    def replace_blanks(self, text: str, name: str = "") -> str:
         """`text` with what a person is to replace as `${NAME}`."""
         if "</" in text:
             return text  # markup
 
         def replace(match: re.Match[str]) -> str:
             own = VARIABLE.fullmatch(name) and match[0] == text
-            return self._filled(match[0], _YOU, name if own else variable_name(match[0]))
+            return self._add_variable(match[0], _YOU, name if own else variable_name(match[0]))
 
         return _FOR_PEOPLE.sub(replace, text)
 
@@ -121,29 +121,31 @@ class Placeholders:
     def _variable(self, match: re.Match[str], name: str, in_url: bool) -> str:
         whole = match[0]
         if match["braced"] is not None:
-            return self._braced(whole, match["braced"].strip(), name)
+            return self._replace_braced(whole, match["braced"].strip(), name)
         if match["expression"] is not None:
-            return self._filled(whole, "Continue or a workflow", _last_name(match["expression"]))
+            return self._add_variable(
+                whole, "Continue or a workflow", _last_name(match["expression"])
+            )
         if template := match["template"]:
             program = "LibreChat" if template.startswith("LIBRECHAT_") else _ANOTHER
-            return self._filled(whole, program, _last_name(template))
+            return self._add_variable(whole, program, _last_name(template))
         if windows := match["windows"] or match["windows_known"]:
             # In a URL %C3BC%… may be escapes.
             if in_url and _HEX_PAIR.match(windows):
                 return whole
-            return self._filled(whole, "Windows", variable_name(windows))
+            return self._add_variable(whole, "Windows", variable_name(windows))
         if match["held"] == "file":
             named = name if VARIABLE.fullmatch(name) else variable_name(self.server, name or "file")
-            return self._filled(whole, "opencode", named)
+            return self._add_variable(whole, "opencode", named)
         if vault := match["vault"]:
             named = name if VARIABLE.fullmatch(name) else variable_name(vault)
-            return self._filled(whole, "1Password", named)
+            return self._add_variable(whole, "1Password", named)
         if command := match["command"]:
             words = name if VARIABLE.fullmatch(name) else command
-            return self._filled(whole, "A shell", variable_name(self.server, words))
-        return f"${{{_legal(match['held_name'] or match['powershell'] or match['bare'])}}}"
+            return self._add_variable(whole, "A shell", variable_name(self.server, words))
+        return f"${{{_legal_variable(match['held_name'] or match['powershell'] or match['bare'])}}}"
 
-    def _braced(self, whole: str, inner: str, name: str) -> str:
+    def _replace_braced(self, whole: str, inner: str, name: str) -> str:
         """`${NAME}`, `${NAME:-default}`, `${KIND:NAME}` or `${SCOPE.NAME}`."""
         if inner in ("/", "pathSeparator"):
             return "/"
@@ -152,11 +154,11 @@ class Placeholders:
         word, _, default = inner.partition(":-")
         kind, _, rest = word.partition(":")
         if rest and kind in _OF_ENVIRONMENT:
-            return self._with_default(_legal(rest), default, name)
+            return self._with_default(_legal_variable(rest), default, name)
         scope, _, scoped = kind.partition(".")
         program = _PROGRAMS.get(scope, "" if VARIABLE.fullmatch(word) else _ANOTHER)
         if not program:
-            return self._with_default(_legal(word), default, name)
+            return self._with_default(_legal_variable(word), default, name)
         if rest and scope == "input":
             # It may be a key, unless it has a default.
             to_name = variable_name if inner in self.defaults else variable
@@ -164,12 +166,12 @@ class Placeholders:
         elif scoped and scope == "user_config":
             named = variable_name(self.server, scoped)
         else:
-            named = _legal(word)
+            named = _legal_variable(word)
         named = self._own_name(whole, named)
-        self._filled(whole, program, named)
+        self._add_variable(whole, program, named)
         return self._with_default(named, default or self.defaults.get(inner, ""), name)
 
-    def _filled(self, whole: str, program: str, named: str) -> str:
+    def _add_variable(self, whole: str, program: str, named: str) -> str:
         named = self._own_name(whole, named)
         self.filled[whole] = program, named
         return f"${{{named}}}"
@@ -189,7 +191,7 @@ class Placeholders:
         return f"${{{named}:-{default}}}" if default else f"${{{named}}}"
 
 
-def _legal(name: str) -> str:
+def _legal_variable(name: str) -> str:
     """`name` if it is that of a variable, else a variable for it."""
     return name if VARIABLE.fullmatch(name) else variable_name(name)
 
@@ -198,4 +200,4 @@ def _last_name(expression: str) -> str:
     """The variable for `secrets.TEAM`, `user.id`, `NAME`: without the word for where it is from."""
     words = re.findall(r"[\w-]+", expression.partition("|")[0])
     has_scope = len(words) > 1 and words[0] in _SCOPES
-    return _legal("_".join(words[1:] if has_scope else words))
+    return _legal_variable("_".join(words[1:] if has_scope else words))

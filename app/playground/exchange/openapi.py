@@ -94,7 +94,7 @@ def tools(
     schemas = Schemas(document)
     paths = document.get("paths")
     if not isinstance(paths, Mapping) or not paths:
-        yield refused_tool({}, KIND, _title(document) or "OpenAPI", _without_paths(document))
+        yield refused_tool({}, KIND, _title(document) or "OpenAPI", _missing_paths_note(document))
         return
     for path, item in paths.items():
         form = {"path": path}
@@ -138,7 +138,7 @@ def choices(document: Mapping[str, Any]) -> Iterator[ToolListItem]:
                 yield ToolListItem(key(form), name, summary, clip(tag, 60))
 
 
-def _without_paths(document: Mapping[str, Any]) -> str:
+def _missing_paths_note(document: Mapping[str, Any]) -> str:
     """Why a document without paths has no operation."""
     if document.get("webhooks"):
         return (
@@ -200,7 +200,7 @@ def _operation(
         url = server + url_path(path, tool)
         read_body(schemas, operation, method, tool)
         _security(document, schemas, operation, tool)
-        parameters = schemas.closed(
+        parameters = schemas.bundle_refs(
             {"type": "object", "properties": tool.properties, "required": tool.required}
         )
     except UnresolvedRef as error:

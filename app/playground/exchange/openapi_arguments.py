@@ -88,7 +88,7 @@ def read_parameters(
     tool: OperationTool,
 ) -> None:
     """The parameters of the path and of the operation."""
-    parameters = _described(schemas, item, operation)
+    parameters = _described_parameters(schemas, item, operation)
     names = list(dict.fromkeys(_PLACEHOLDER.findall(path)))
     for (where, name), parameter in parameters.items():
         if where == "path" and name not in names:
@@ -105,7 +105,7 @@ def read_parameters(
             _parameter(schemas, "path", name, {"schema": {"type": "string"}}, tool)
 
 
-def _described(
+def _described_parameters(
     schemas: Schemas, item: Mapping[str, Any], operation: Mapping[str, Any]
 ) -> dict[tuple[str, str], Mapping[str, Any]]:
     """The parameters by place and name; those of the operation override those of the path."""
@@ -136,7 +136,7 @@ def _parameter(
     kind = str(next(iter(media_types), ""))
     media = schemas.target(media_types.get(kind))
     media = media if isinstance(media, Mapping) else {}
-    schema = schemas.rewritten(parameter.get("schema", media.get("schema", {})))
+    schema = schemas.rewrite(parameter.get("schema", media.get("schema", {})))
     if isinstance(parameter.get("description"), str) and isinstance(schema, Mapping):
         schema = {**schema, "description": parameter["description"]}
     argument = _argument(name, where, tool)
@@ -200,7 +200,7 @@ def _note_nested(
     schemas: Schemas, schema: Any, entry: Mapping[str, Any], argument: str, tool: OperationTool
 ) -> None:
     """Says how lists and objects within the value are sent: no style of OpenAPI has them."""
-    schema = schemas.followed(schema)
+    schema = schemas.follow_ref(schema)
     if not isinstance(schema, Mapping):
         return
     members = schema.get("properties")
@@ -219,7 +219,7 @@ def _note_nested(
 
 def _all_types(schemas: Schemas, schema: Any, depth: int = 0) -> set[str] | None:
     """The types that a value may have; None if the schema does not limit them."""
-    schema = schemas.followed(schema)
+    schema = schemas.follow_ref(schema)
     if not isinstance(schema, Mapping) or depth > 8:
         return None
     if kinds := _types(schema):
@@ -248,11 +248,11 @@ def _type_of(value: Any) -> str:
 
 def _is_object(schemas: Schemas, schema: Any) -> bool:
     """Whether a member may be an object, alone or as one of several types."""
-    schema = schemas.followed(schema)
+    schema = schemas.follow_ref(schema)
     if not isinstance(schema, Mapping):
         return False
     several = [alternative for word in ("anyOf", "oneOf") for alternative in schema.get(word, ())]
-    all_types = [_types(alternative) for alternative in (schema, *map(schemas.followed, several))]
+    all_types = [_types(alternative) for alternative in (schema, *map(schemas.follow_ref, several))]
     return any("object" in types for types in all_types)
 
 
@@ -282,9 +282,9 @@ def plain_places(
     """`path` with its places as OpenAPI writes them, where these are described: `{proxy+}` of AWS,
     `{id:[0-9]+}` of web frameworks and `{+path}` of RFC 6570 are `{proxy}`, `{id}` and `{path}`;
     `{?page,size}` goes, because parameters of the query are sent without a place."""
-    described = _described(schemas, item, operation)
+    described = _described_parameters(schemas, item, operation)
 
-    def plain(place: re.Match[str]) -> str:
+    def normalise(place: re.Match[str]) -> str:
         expression = place[1]
         if expression[:1] in ("?", "&"):
             names = [name.removesuffix("*") for name in expression[1:].split(",")]
@@ -296,7 +296,7 @@ def plain_places(
             tool.notes.append(f"A slash in {clip(name)!a} is sent as %2F; the path has {place[0]}.")
         return f"{{{name}}}"
 
-    return _PLACEHOLDER.sub(plain, path)
+    return _PLACEHOLDER.sub(normalise, path)
 
 
 def without_fragment(path: str, tool: OperationTool) -> str:
@@ -312,12 +312,12 @@ def url_path(path: str, tool: OperationTool) -> str:
     a `?` in it becomes `tool.fixed`."""
     path, _, query = path.partition("?")
     for pair in filter(None, query.split("&")):
-        _add_fixed(pair, tool)
+        _add_fixed_parameter(pair, tool)
     url_path = _with_arguments(path, "/:@!$&'()*+,;=~%-._", tool)
     return url_path if url_path.startswith("/") else f"/{url_path}"
 
 
-def _add_fixed(pair: str, tool: OperationTool) -> None:
+def _add_fixed_parameter(pair: str, tool: OperationTool) -> None:
     """Takes a query parameter that is written in the path. It wins over a described parameter of
     its name, unless it is a place for that."""
     name = unquote(pair.partition("=")[0])
@@ -359,8 +359,8 @@ def read_body(
         raise InvalidOperation(f"Its body is {clip(picked)}. A tool can send only {MULTIPART}.")
     media = schemas.target(content[picked])
     media = media if isinstance(media, Mapping) else {}
-    schema = schemas.rewritten(media.get("schema", {}))
-    flat = schemas.followed(schema)
+    schema = schemas.rewrite(media.get("schema", {}))
+    flat = schemas.follow_ref(schema)
     if picked in (FORM, MULTIPART):
         _form(schemas, media, flat, picked, tool)
         return
@@ -370,9 +370,9 @@ def read_body(
     if _JSON.match(picked) and _is_flat(flat, tool):
         required = flat.get("required", [])
         lost = [word for word in _WHOLE if flat.get(word) and flat[word] is not True]
-        tool.notes += [_lost(word, flat[word]) for word in lost]
+        tool.notes += [_loss_note(word, flat[word]) for word in lost]
         for name, prop in flat["properties"].items():
-            followed = schemas.followed(prop)
+            followed = schemas.follow_ref(prop)
             if isinstance(followed, Mapping) and followed.get("readOnly") is True:
                 continue
             tool.properties[name] = prop
@@ -421,7 +421,7 @@ def _form(
     encodings = media.get("encoding")
     nested = []
     for name, prop in members.items():
-        followed = schemas.followed(prop)
+        followed = schemas.follow_ref(prop)
         if isinstance(followed, Mapping) and followed.get("readOnly") is True:
             continue
         legal = re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) and name not in tool.properties
@@ -464,7 +464,7 @@ def _form_members(
 ) -> tuple[dict[str, Any], set[str]]:
     """(the members of an object by name, those that are required). Those of `allOf` belong to it;
     of alternatives all members do, and are required only where all agree."""
-    schema = schemas.followed(schema)
+    schema = schemas.follow_ref(schema)
     if not isinstance(schema, Mapping) or depth > 8:
         return {}, set()
     own = schema.get("properties")
@@ -491,7 +491,7 @@ def _form_members(
             )
     for word in _WHOLE if depth == 0 else ():
         if schema.get(word) and schema[word] is not True:
-            tool.notes.append(_lost(word, schema[word]))
+            tool.notes.append(_loss_note(word, schema[word]))
     return members, required
 
 
@@ -531,14 +531,14 @@ def _constant(header: Any) -> str | None:
 def _has_files(schemas: Schemas, media: Any) -> bool:
     """Whether a multipart body has a file."""
     media = schemas.target(media)
-    schema = schemas.rewritten(media.get("schema", {})) if isinstance(media, Mapping) else {}
+    schema = schemas.rewrite(media.get("schema", {})) if isinstance(media, Mapping) else {}
     members, _ = _form_members(schemas, schema, OperationTool())
     return any(_is_file(schemas, member) for member in members.values())
 
 
 def _is_file(schemas: Schemas, schema: Any) -> bool:
     """Whether a field of a multipart body is a file, or several."""
-    schema = schemas.followed(schema)
+    schema = schemas.follow_ref(schema)
     if not isinstance(schema, Mapping):
         return False
     if "array" in _types(schema):
@@ -550,7 +550,7 @@ def _is_file(schemas: Schemas, schema: Any) -> bool:
 
 def _file_schema(schemas: Schemas, schema: Any) -> dict[str, Any]:
     """The argument for a file: a text."""
-    followed = schemas.followed(schema)
+    followed = schemas.follow_ref(schema)
     members = {key: schema[key] for key in ("title", "description", "default") if key in schema}
     given = members.get("description", followed.get("description", ""))
     text = {"type": "string", "description": f"{given} {_FILE}".strip()}
@@ -560,7 +560,7 @@ def _file_schema(schemas: Schemas, schema: Any) -> dict[str, Any]:
     return {**members, "type": "array", **counts, "items": {"type": "string", "description": _FILE}}
 
 
-def _lost(word: str, value: Any) -> str:
+def _loss_note(word: str, value: Any) -> str:
     return (
         f"{word} of its body ({value!s:.60}) was left out, because the members of the body are "
         "separate arguments."

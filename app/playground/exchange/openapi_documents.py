@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urljoin
 
 from playground.core.arguments import name_of_step, pointer_step
-from playground.exchange.parsers import MOST_VALUES, Unreadable, json_value, yaml_value
+from playground.exchange.parsers import MOST_VALUES, UnreadableText, json_value, yaml_value
 from playground.exchange.schema_dialects import from_openapi_schema
 from playground.exchange.tool_entry import clip
 from playground.schema.names import legal_name
@@ -104,24 +104,24 @@ class Schemas:
         for _ in range(_MOST_STEPS):
             if not (isinstance(value, Mapping) and isinstance(value.get("$ref"), str)):
                 return value
-            value = self._at(value["$ref"])
+            value = self._resolve_ref(value["$ref"])
         raise UnresolvedRef("Its refs are circular. Correct the document.")
 
-    def rewritten(self, schema: Any) -> Any:
+    def rewrite(self, schema: Any) -> Any:
         """`schema` as JSON Schema whose refs point into $defs."""
-        return self._refs_named(from_openapi_schema(schema), set())
+        return self._rename_refs(from_openapi_schema(schema), set())
 
-    def followed(self, schema: Any) -> Any:
+    def follow_ref(self, schema: Any) -> Any:
         """The target of a schema that is only a ref."""
         for _ in range(_MOST_STEPS):
             if not (isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str)):
                 break
             if schema.keys() - {"$ref", "description"}:
                 break
-            schema = self._converted(self._refs[schema["$ref"].rpartition("/")[2]])[0]
+            schema = self._convert_target(self._refs[schema["$ref"].rpartition("/")[2]])[0]
         return schema
 
-    def closed(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def bundle_refs(self, schema: dict[str, Any]) -> dict[str, Any]:
         """`schema` with all its direct and indirect ref targets in its $defs."""
         schemas: dict[str, Any] = {}
         bytes_ = 0
@@ -130,7 +130,7 @@ class Schemas:
             ref = todo.pop()
             if ref in schemas:
                 continue
-            schemas[ref], refs, size = self._converted(ref)
+            schemas[ref], refs, size = self._convert_target(ref)
             bytes_ += size
             if bytes_ > MAX_SCHEMA_BYTES:
                 sentence = "The schemas it refers to are too large for a tool."
@@ -145,7 +145,7 @@ class Schemas:
         defs = {self._names[ref]: schemas[ref] for ref in sorted(schemas)}
         return {**schema, "$defs": defs} if defs else schema
 
-    def _at(self, ref: str) -> Any:
+    def _resolve_ref(self, ref: str) -> Any:
         file, _, pointer = ref.partition("#")
         if file and self._self and urljoin(self._self, file) == self._self:
             ref = f"#{pointer}"
@@ -169,33 +169,33 @@ class Schemas:
                 raise UnresolvedRef(sentence, refers=True)
         return here
 
-    def _converted(self, ref: str) -> tuple[Any, frozenset[str], int]:
+    def _convert_target(self, ref: str) -> tuple[Any, frozenset[str], int]:
         if ref not in self._made:
             refs: set[str] = set()
             is_union = ref.endswith(_UNION)
-            given = self.kinds[ref.removesuffix(_UNION)] if is_union else self._at(ref)
-            schema = self._refs_named(from_openapi_schema(given), refs)
+            given = self.kinds[ref.removesuffix(_UNION)] if is_union else self._resolve_ref(ref)
+            schema = self._rename_refs(from_openapi_schema(given), refs)
             self._made[ref] = schema, frozenset(refs), len(json.dumps(schema))
         return self._made[ref]
 
-    def _refs_named(
+    def _rename_refs(
         self, schema: Any, refs: set[str], *, by_name: bool = False, extends: bool = False
     ) -> Any:
         """`extends`: a ref here is what another schema extends, not the union of its kinds."""
         match schema:
             case {"$ref": str(ref)} if not by_name:
-                self._at(ref)  # refused here, at its place
+                self._resolve_ref(ref)  # refused here, at its place
                 if ref in self.kinds and not extends:
                     ref += _UNION
                 refs.add(ref)
                 members = [key for key in schema if self._beside or key == "description"]
                 beside = {key: schema[key] for key in members if key not in ("$ref", "summary")}
-                return {"$ref": self._pointer(ref), **self._refs_named(beside, refs)}
+                return {"$ref": self._pointer(ref), **self._rename_refs(beside, refs)}
             case Mapping():
                 return {
                     key: value
                     if key in _VALUES and not by_name
-                    else self._refs_named(
+                    else self._rename_refs(
                         value,
                         refs,
                         by_name=not by_name and key in OF_NAMES,
@@ -204,7 +204,7 @@ class Schemas:
                     for key, value in schema.items()
                 }
             case list():
-                return [self._refs_named(inner, refs, extends=extends) for inner in schema]
+                return [self._rename_refs(inner, refs, extends=extends) for inner in schema]
         return schema
 
     def _pointer(self, ref: str) -> str:
@@ -320,17 +320,17 @@ def bundle(document: Mapping[str, Any], name: str, files: Files) -> tuple[Any, d
     """(`document` with all the files it refers to under HELD, the names of those files with their
     error, "" for none). A ref to a missing file stays unchanged."""
     bundler = _Bundler(name, files)
-    whole = bundler.local(document, name)
+    whole = bundler.localise_refs(document, name)
     bundler.left = MOST_IN_PARTS
     # Files found while one is read are read after it: refs may be circular.
     while bundler.waiting:
         path = bundler.waiting.pop()
         try:
-            part = bundler.local(files.value(path), path)
+            part = bundler.localise_refs(files.value(path), path)
             if bundler.left < 0:
-                raise Unreadable("The files of the document have too many values.")
+                raise UnreadableText("The files of the document have too many values.")
             bundler.held[path] = part
-        except Unreadable as error:
+        except UnreadableText as error:
             bundler.parts[path] = f"{path} cannot be read: {error}"
     return ({**whole, HELD: bundler.held} if bundler.held else whole), bundler.parts
 
@@ -343,7 +343,7 @@ class _Bundler:
         self.waiting: list[str] = []
         self.left = sys.maxsize
 
-    def local(self, value: Any, base: str, *, by_name: bool = False) -> Any:
+    def localise_refs(self, value: Any, base: str, *, by_name: bool = False) -> Any:
         """`value` from the file `base`, with its refs made local."""
         self.left -= 1
         if self.left < 0:
@@ -355,11 +355,13 @@ class _Bundler:
                     if key == "$ref" and isinstance(inner, str)
                     else inner
                     if key in _VALUE_WORDS and not by_name
-                    else self.local(inner, base, by_name=not by_name and key in _NAMED_MEMBERS)
+                    else self.localise_refs(
+                        inner, base, by_name=not by_name and key in _NAMED_MEMBERS
+                    )
                     for key, inner in value.items()
                 }
             case list():
-                return [self.local(inner, base) for inner in value]
+                return [self.localise_refs(inner, base) for inner in value]
         return value
 
     def _ref(self, ref: str, base: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from playground import __version__
-from playground.core.limits import written
+from playground.core.run_limits import output_tokens
 from playground.core.session import Call, Prompt, Session, Turn
 from playground.exchange.bundle import ExportFile, SessionBundle, file_name
 from playground.protocols.base import url_parts
@@ -120,7 +120,7 @@ def _chat(session: Session, turn: Turn, parent: str) -> dict[str, Any]:
     if closed is not None:
         usage = closed.usage
         about["gen_ai.usage.input_tokens"] = usage.input_tokens
-        about["gen_ai.usage.output_tokens"] = written(sent.protocol, usage)
+        about["gen_ai.usage.output_tokens"] = output_tokens(sent.protocol, usage)
         about["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
         about["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write_tokens
     if turn.end is not None:

@@ -97,7 +97,7 @@ def read_parameters(value: Any, member: str, depth: int = 0) -> ReadParameters |
         case list():
             return _read_list(value, member)
         case Mapping() if is_schema(value):
-            return _converted(value)
+            return _convert_schema(value)
         case Mapping():
             return _read_wrapper(value, member, depth) or _read_by_name(value, member)
     return None
@@ -164,10 +164,10 @@ def _read_member(value: Any, member: str, named: bool, words: set[str]) -> ReadP
     if named:
         return read_parameters(value, member)
     of_schema = bool(words & _OF_SCHEMAS)
-    if isinstance(value, Mapping) and is_schema(value) and _says_object(value):
+    if isinstance(value, Mapping) and is_schema(value) and _is_object(value):
         # What else has properties, as a mapping of a database, has no type.
         has_type = is_object_type(value.get("type", value.get("type_")))
-        return _converted(value) if has_type or of_schema else None
+        return _convert_schema(value) if has_type or of_schema else None
     if not of_schema:
         return None
     if isinstance(value, Mapping):
@@ -175,11 +175,11 @@ def _read_member(value: Any, member: str, named: bool, words: set[str]) -> ReadP
     return read_parameters(value, member) if isinstance(value, str) else None
 
 
-def _says_object(value: Mapping[str, Any]) -> bool:
+def _is_object(value: Mapping[str, Any]) -> bool:
     return "properties" in value or is_object_type(value.get("type", value.get("type_")))
 
 
-def _converted(schema: Mapping[str, Any]) -> ReadParameters:
+def _convert_schema(schema: Mapping[str, Any]) -> ReadParameters:
     """`schema`, or in JSON Schema what is written with the names of Google's classes (`type_`)."""
     subschemas = (inner for _, inner in all_subschemas(schema) if isinstance(inner, Mapping))
     if any("type_" in inner or is_google_type(inner.get("type")) for inner in subschemas):
@@ -208,7 +208,7 @@ def _read_wrapper(value: Mapping[str, Any], member: str, depth: int) -> ReadPara
     if len(keys) != 1:
         return None
     inner = value[keys[0]]
-    if isinstance(inner, Mapping) and not (is_schema(inner) and _says_object(inner)):
+    if isinstance(inner, Mapping) and not (is_schema(inner) and _is_object(inner)):
         read = _read_wrapper(inner, keys[0], depth + 1)
     else:
         read = read_parameters(inner, keys[0], depth + 1)

@@ -47,7 +47,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Libyaml if it is installed; the pure Python loader gives the same result, but slower."""
 
 
-class Unreadable(ValueError):
+class UnreadableText(ValueError):
     """The text cannot be parsed. `str` is a sentence; `line` the place, from 1."""
 
     def __init__(self, sentence: str, line: int | None = None) -> None:
@@ -62,12 +62,12 @@ def json_value(text: str) -> tuple[Any, str]:
     except InvalidJSON as error:
         loose = without_comments(text) if len(text) <= MOST_LOOSE_BYTES else text
         if loose == text:
-            raise Unreadable(f"This is not valid JSON. {error}") from None
+            raise UnreadableText(f"This is not valid JSON. {error}") from None
         first = error
     try:
         return parse(loose, MOST_BYTES, MOST_KEYS), "Comments and trailing commas were removed."
     except InvalidJSON:
-        raise Unreadable(f"This is not valid JSON. {first}") from None
+        raise UnreadableText(f"This is not valid JSON. {first}") from None
 
 
 def without_comments(text: str) -> str:
@@ -87,29 +87,29 @@ def json_lines(text: str) -> Iterator[tuple[int, Any]]:
             try:
                 yield number, parse(line, MOST_BYTES, MOST_KEYS)
             except InvalidJSON as error:
-                yield number, Unreadable(f"Line {number} is not valid JSON: {error.problem}.")
+                yield number, UnreadableText(f"Line {number} is not valid JSON: {error.problem}.")
 
 
 def toml_value(text: str) -> Any:
     """The value of a TOML text; Unreadable otherwise."""
     if len(text.encode("utf-8", "replace")) > MOST_TOML_BYTES:
         most = MOST_TOML_BYTES // 1024
-        raise Unreadable(f"TOML of more than {most:,} kB is not supported. Import it as JSON.")
+        raise UnreadableText(f"TOML of more than {most:,} kB is not supported. Import it as JSON.")
     for match in _TOML_DEPTH.finditer(text):
         if match[0].count(".") > MAX_DEPTH:
             line, _ = line_column(text, match.start())
-            raise Unreadable(f"Line {line}: this key has more than {MAX_DEPTH} parts.")
+            raise UnreadableText(f"Line {line}: this key has more than {MAX_DEPTH} parts.")
     deep = f"The TOML is nested deeper than {MAX_DEPTH} levels."
     try:
         value = tomllib.loads(text)
     except RecursionError:
-        raise Unreadable(deep) from None
+        raise UnreadableText(deep) from None
     except tomllib.TOMLDecodeError as error:
-        raise Unreadable(f"This is not valid TOML. {error}.") from None
+        raise UnreadableText(f"This is not valid TOML. {error}.") from None
     except ValueError:
-        raise Unreadable("The TOML contains a number or a date that cannot be read.") from None
+        raise UnreadableText("The TOML contains a number or a date that cannot be read.") from None
     if is_deeper(value, MAX_DEPTH):
-        raise Unreadable(deep)
+        raise UnreadableText(deep)
     return value
 
 
@@ -124,11 +124,11 @@ def yaml_value(text: str) -> Any:
             _refuse_depth(text[: mark.index])
         where = f" Line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
         what = str(getattr(error, "problem", None) or "it contains a character that YAML forbids")
-        raise Unreadable(f"This is not valid YAML.{where} {what[:200]}.") from None
+        raise UnreadableText(f"This is not valid YAML.{where} {what[:200]}.") from None
     if not reader.done:
-        raise Unreadable("The YAML is empty.")
+        raise UnreadableText("The YAML is empty.")
     if is_deeper(reader.done[0], MAX_DEPTH):
-        raise Unreadable(f"The YAML is nested deeper than {MAX_DEPTH} levels by its aliases.")
+        raise UnreadableText(f"The YAML is nested deeper than {MAX_DEPTH} levels by its aliases.")
     return reader.done[0]
 
 
@@ -162,7 +162,7 @@ class _YamlBuilder:
             self._check_tag(event)
         match event:
             case yaml.AliasEvent():
-                self._put_again(event)
+                self._put_alias(event)
             case yaml.MappingStartEvent():
                 self._begin(event, {})
             case yaml.SequenceStartEvent():
@@ -185,7 +185,7 @@ class _YamlBuilder:
         if event.anchor:
             self._named[event.anchor] = value, self._count - values, self._chars - chars
 
-    def _put_again(self, event: Any) -> None:
+    def _put_alias(self, event: Any) -> None:
         """The target of an alias, counted as if it were expanded here."""
         if event.anchor not in self._named:
             self._refuse(event, f"the alias {event.anchor[:60]!r} has no anchor before it")
@@ -234,7 +234,7 @@ class _YamlBuilder:
 
     def _refuse(self, event: Any, what: str) -> NoReturn:
         mark = event.start_mark
-        raise Unreadable(f"Line {mark.line + 1}, column {mark.column + 1}: {what}.")
+        raise UnreadableText(f"Line {mark.line + 1}, column {mark.column + 1}: {what}.")
 
 
 def _merge_keys(members: dict[str, Any]) -> dict[str, Any]:

@@ -15,11 +15,11 @@ from playground.exchange.python_marks import (
     MarkReader,
     ToolMark,
     is_none,
-    short,
+    short_code,
 )
 from playground.exchange.python_scopes import FileNames, Target
-from playground.exchange.python_types import TooLarge, last_name
-from playground.exchange.python_values import Unknown, class_members, set_members
+from playground.exchange.python_types import TypesTooLarge, last_name
+from playground.exchange.python_values import UnknownValue, class_members, set_members
 
 _TOOL_CLASS = re.compile(r"(?:Tool|Tools|Tool[Kk]it|Toolset|ToolSpec|ToolBase|ToolMessage)$")
 _METHODS = ("forward", "_run", "_arun")
@@ -45,7 +45,7 @@ class ToolClasses:
     def members(self, node: ast.ClassDef) -> dict[str, ast.expr]:
         """What a tool class says of itself, or its base classes in the file."""
         members: dict[str, ast.expr] = {}
-        for class_def in reversed(self.names.line(node)):
+        for class_def in reversed(self.names.lineage(node)):
             members |= class_members(class_def)
             for decorator in class_def.decorator_list:
                 if isinstance(decorator, ast.Call) and last_name(decorator.func) in DECORATORS:
@@ -96,19 +96,19 @@ class ToolClasses:
         self, function: Function, node: ast.ClassDef, kind: str, expr: ast.expr
     ) -> Function:
         try:
-            text = self.marks.values.of(expr)
-        except (Unknown, TooLarge):
+            text = self.marks.values.evaluate(expr)
+        except (UnknownValue, TypesTooLarge):
             text = None
         if kind == "name":
             if isinstance(text, str) and text:
                 return replace(function, name=text)
             return _refuse(
-                function, node, f"its name {short(expr)} is only known when the file runs"
+                function, node, f"its name {short_code(expr)} is only known when the file runs"
             )
         notes = [*function.notes]
         if not isinstance(text, str):
-            notes.append(f"Its description {short(expr)} is only known when the file runs.")
-        elif any(kind in set_members(class_def) for class_def in self.names.line(node)):
+            notes.append(f"Its description {short_code(expr)} is only known when the file runs.")
+        elif any(kind in set_members(class_def) for class_def in self.names.lineage(node)):
             notes.append("Its description may differ, because its __init__ sets it.")
         description = text if isinstance(text, str) and text else function.description
         return replace(function, description=description, notes=tuple(notes))
@@ -138,8 +138,8 @@ class ToolClasses:
             return function
         try:
             return with_parameters(function, self.marks.schema(schema))
-        except (Unknown, TooLarge):
-            sentence = f"its schema {short(schema)} is not written in this file"
+        except (UnknownValue, TypesTooLarge):
+            sentence = f"its schema {short_code(schema)} is not written in this file"
         if method is None:
             return _refuse(function, node, sentence)
         note = f"The parameters are those of {run}(): {sentence}."

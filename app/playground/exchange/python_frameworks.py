@@ -20,7 +20,7 @@ from playground.exchange.python_marks import (
     READ_IT,
     MarkReader,
     ToolMark,
-    short,
+    short_code,
 )
 from playground.exchange.python_scopes import (
     OBJECTS,
@@ -116,11 +116,11 @@ class _Reader:
             inner = scope
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    self._decorated(node, scope)
-                    inner = Scope.of(node.body, scope, node.args)
+                    self._read_decorators(node, scope)
+                    inner = Scope.from_body(node.body, scope, node.args)
                 case ast.ClassDef():
                     self._classes.append((node, scope))
-                    inner = Scope.of(node.body, scope)
+                    inner = Scope.from_body(node.body, scope)
                     inner.holder = node
                 case ast.Call():
                     self._call(node, scope)
@@ -133,13 +133,13 @@ class _Reader:
             todo += reversed([(child, inner) for child in ast.iter_child_nodes(node)])
         # These may name what is defined further down, or what is already a tool by itself.
         for expr, scope, where in self._lists:
-            self._listed(expr, scope, where, 0)
+            self._read_list(expr, scope, where, 0)
         for class_def, scope in self._classes:
             self._class(class_def, scope)
 
     # -- Decorators
 
-    def _decorated(self, node: Def, scope: Scope) -> None:
+    def _read_decorators(self, node: Def, scope: Scope) -> None:
         for decorator in node.decorator_list:
             func = decorator.func if isinstance(decorator, ast.Call) else decorator
             name = last_name(func)
@@ -152,7 +152,7 @@ class _Reader:
             if self._returns_wrapper(node):
                 continue  # the call that makes the tool is read where it stands
             mark = self.marks.mark(decorator, ())
-            target, inner = self.names.target_of(node, scope), self.names.made_by(node)
+            target, inner = self.names.target_of(node, scope), self.names.made_function(node)
             if inner is not None:
                 self.used.add(id(inner.node))
                 function = replace(self.marks.read(inner, mark), name=mark.name or node.name)
@@ -187,13 +187,13 @@ class _Reader:
         name = last_name(call.func)
         match call.func:
             case ast.Call(func=inner) if last_name(inner) in DECORATORS and len(call.args) == 1:
-                self._wrapped(call.func, call, call.args, scope)
+                self._read_wrapper(call.func, call, call.args, scope)
                 return
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
         decorates = id(call) in self.calls
         if self._is_wrapper(call) and not decorates:
             words = [word.value for word in call.keywords if word.arg in _FUNCTION_WORDS]
-            self._wrapped(call, call, [*words, *call.args], scope)
+            self._read_wrapper(call, call, [*words, *call.args], scope)
         listed = [word.value for word in call.keywords if word.arg in _LIST_WORDS]
         registers = name == "register" and owner is not None and last_name(owner) in OBJECTS
         to_list = owner is not None and _LIST_NAME.fullmatch(last_name(owner))
@@ -209,7 +209,7 @@ class _Reader:
         by_maker = name in _MAKERS and owner is not None and _MAKER.search(last_name(owner))
         return bool(by_maker) or name in _WRAPPERS
 
-    def _wrapped(
+    def _read_wrapper(
         self, marked: ast.Call, call: ast.Call, several: Sequence[ast.expr], scope: Scope
     ) -> None:
         """A call that makes a tool of a function, or of a model."""
@@ -235,7 +235,7 @@ class _Reader:
             return
         self.calls.add(id(call))
         mark = self.marks.mark(call, words)
-        written = short(words[0])
+        written = short_code(words[0])
         sentence = f"Its function {written} is not in this file, so it cannot be run by its name."
         function = Function(
             mark.name or written,
@@ -254,7 +254,7 @@ class _Reader:
 
     # -- Lists
 
-    def _listed(self, expr: ast.expr, scope: Scope, where: str, depth: int) -> None:
+    def _read_list(self, expr: ast.expr, scope: Scope, where: str, depth: int) -> None:
         """Takes the tools that a list names."""
         if depth > _MOST_DEEP:
             return
@@ -266,28 +266,28 @@ class _Reader:
                 for key, value in zip(keys, values, strict=True):
                     self._entry(key, value, scope)
             case ast.Starred(value=value) | ast.Await(value=value):
-                self._listed(value, scope, where, depth + 1)
+                self._read_list(value, scope, where, depth + 1)
             case ast.BinOp(left=left, right=right):
-                self._listed(left, scope, where, depth + 1)
-                self._listed(right, scope, where, depth + 1)
+                self._read_list(left, scope, where, depth + 1)
+                self._read_list(right, scope, where, depth + 1)
             case ast.Name(id=name):
-                holding = scope.holding(name)
+                holding = scope.find_scope(name)
                 if holding is None:
                     return
                 named = holding.bound.get(name)
                 if named is not None and not isinstance(named, ast.Call):
-                    self._listed(named, holding, where, depth + 1)
+                    self._read_list(named, holding, where, depth + 1)
                 elif named is not None or name in holding.defs or name in holding.classes:
                     self._element(expr, scope, where, depth)
                 elif name in holding.imported:
                     self._note_elsewhere(expr, where)
             case ast.Call(func=func, args=args) if last_name(func) in ("list", "tuple", "set"):
                 for part in args[:1]:
-                    self._listed(part, scope, where, depth + 1)
+                    self._read_list(part, scope, where, depth + 1)
             case ast.Call() | ast.Attribute(value=ast.Name(id="self" | "cls")):
                 self._element(expr, scope, where, depth, alone=True)
             case ast.ListComp() if not has_tool(expr):
-                self._note(f"{short(expr)}, which {where} names, is only known when it runs.")
+                self._note(f"{short_code(expr)}, which {where} names, is only known when it runs.")
 
     def _entry(self, key: ast.expr | None, value: ast.expr, scope: Scope) -> None:
         """Takes one function of an object of functions by name: `TOOLS = {"price": price}`."""
@@ -303,7 +303,7 @@ class _Reader:
     ) -> None:
         """Takes one tool of a list; `alone`: the expression is the whole list."""
         if isinstance(expr, ast.Starred):
-            self._listed(expr.value, scope, where, depth + 1)
+            self._read_list(expr.value, scope, where, depth + 1)
             return
         if id(expr) in self.calls:
             return
@@ -320,7 +320,7 @@ class _Reader:
         lists = self._list_made_by(expr, scope)
         if lists is not None:
             for value, inner in lists:
-                self._listed(value, inner, where, depth + 1)
+                self._read_list(value, inner, where, depth + 1)
             return
         if self._is_known_elsewhere(expr, scope):
             self.named = self.named or not alone
@@ -329,10 +329,12 @@ class _Reader:
             if alone and scope is not self.names.top and "()" not in where:
                 return  # `tools = options.pop("tools")` is any list
             self.named = self.named or not alone
-            self._note(f"{short(expr)}, which {where} names, is only known when the file runs.")
+            self._note(
+                f"{short_code(expr)}, which {where} names, is only known when the file runs."
+            )
         elif isinstance(expr, ast.Name | ast.Attribute):
             first = expression_text(expr).partition(".")[0]
-            holding = scope.holding(first)
+            holding = scope.find_scope(first)
             if holding is not None and first in holding.imported:
                 self.named = True
                 self._note_elsewhere(expr, where)
@@ -343,7 +345,7 @@ class _Reader:
             return True
         match expr:
             case ast.Name(id=name):
-                holding = scope.holding(name)
+                holding = scope.find_scope(name)
                 value = holding.bound.get(name) if holding else None
                 return (
                     value is not None
@@ -353,7 +355,7 @@ class _Reader:
             case ast.Call(keywords=words) if any(word.arg in _LIST_WORDS for word in words):
                 return True  # a list of its own
             case ast.Call(func=ast.Name(id=name)):
-                holding = scope.holding(name)
+                holding = scope.find_scope(name)
                 node = holding.classes.get(name) if holding else None
                 factory = holding.defs.get(name) if holding else None
                 if factory is not None and self._returns_wrapper(factory):
@@ -366,11 +368,11 @@ class _Reader:
         """The lists that a function of the file returns."""
         match expr:
             case ast.Call(func=ast.Name(id=name)):
-                holding = scope.holding(name)
+                holding = scope.find_scope(name)
                 node = holding.defs.get(name) if holding else None
                 if node is None:
                     return None
-                inner = Scope.of(node.body, holding, node.args)
+                inner = Scope.from_body(node.body, holding, node.args)
                 values = returned_values(node)
                 lists = [value for value in values if isinstance(value, ast.List | ast.Name)]
                 return [(value, inner) for value in lists] or None
@@ -386,7 +388,7 @@ class _Reader:
         for method in methods:
             if method.name in listed and id(method) not in self.used:
                 self.used.add(id(method))
-                inner = Scope.of(node.body, scope)
+                inner = Scope.from_body(node.body, scope)
                 inner.holder = node
                 self._add(
                     method.lineno,
@@ -410,7 +412,8 @@ class _Reader:
 
     def _note_elsewhere(self, expr: ast.expr, where: str) -> None:
         self._note(
-            f"{short(expr)}, which {where} names, is not defined in this file. Import the file "
+            f"{short_code(expr)}, which {where} names, is not defined in this file. Import the "
+            "file "
             "that has it."
         )
 

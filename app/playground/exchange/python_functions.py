@@ -12,8 +12,8 @@ import docstring_parser
 from playground.exchange.python_types import (
     OpenType,
     Schema,
-    TooLarge,
     Types,
+    TypesTooLarge,
     has_default,
     last_name,
 )
@@ -66,7 +66,7 @@ def read_function(node: Def, types: Types, *, method: bool = False) -> Function:
     types.aliases = {**types.aliases, **_type_parameters(node)}
     try:
         parameters = _arguments(node, types, documented, method=method)
-    except TooLarge as error:
+    except TypesTooLarge as error:
         return replace(unread, problem=str(error))
     problem = ""
     if [*node.args.posonlyargs][int(method) :]:
@@ -86,7 +86,7 @@ def read_model(node: ast.ClassDef, types: Types) -> Function:
     """A class with typed members: its members are the arguments."""
     try:
         parameters = types.members(node)
-    except TooLarge as error:
+    except TypesTooLarge as error:
         return Function(node.name, "", "", {}, 0, problem=str(error))
     description = str(parameters.pop("description", ""))
     notes = tuple(dict.fromkeys(types.notes))

@@ -15,8 +15,8 @@ from playground.exchange.python_functions import (
 )
 from playground.exchange.python_scopes import Target
 from playground.exchange.python_tree import expression_text
-from playground.exchange.python_types import Schema, TooLarge, Types, is_record, last_name
-from playground.exchange.python_values import Unknown, Values
+from playground.exchange.python_types import Schema, Types, TypesTooLarge, is_record, last_name
+from playground.exchange.python_values import UnknownValue, Values
 from playground.exchange.schema_dialects import from_openapi_schema
 
 READ_IT = 'Use "Read it with this interpreter".'
@@ -113,12 +113,12 @@ class MarkReader:
 
     def _with_text(self, mark: ToolMark, kind: str, expr: ast.expr) -> ToolMark:
         try:
-            text = self.values.of(expr)
-        except (Unknown, TooLarge):
+            text = self.values.evaluate(expr)
+        except (UnknownValue, TypesTooLarge):
             text = None
         if isinstance(text, str):
             return replace(mark, name=text) if kind == "name" else replace(mark, description=text)
-        sentence = f"Its {kind} {short(expr)} is only known when the file runs."
+        sentence = f"Its {kind} {short_code(expr)} is only known when the file runs."
         if kind == "name":
             return replace(mark, problem=f"{sentence} {READ_IT}")
         return replace(mark, notes=(*mark.notes, sentence))
@@ -141,12 +141,12 @@ class MarkReader:
 
     def with_mark(self, function: Function, mark: ToolMark) -> Function:
         if mark.schema is not None and (texts := _texts(mark.schema)):
-            return self.with_mark(_described(function, texts), replace(mark, schema=None))
+            return self.with_mark(_add_descriptions(function, texts), replace(mark, schema=None))
         if mark.schema is not None:
             try:
                 function = with_parameters(function, self.schema(mark.schema))
-            except (Unknown, TooLarge):
-                written = short(mark.schema)
+            except (UnknownValue, TypesTooLarge):
+                written = short_code(mark.schema)
                 if function.takes is not None and len(function.takes) != 1:
                     note = (
                         f"Its schema {written} is not written in this file, so its parameters are"
@@ -171,29 +171,31 @@ class MarkReader:
             case ast.Name(id=name) if name in self._types.classes:
                 node = self._types.classes[name]
                 if not is_record(node, self._types.classes):
-                    raise Unknown(f"{name} is not a model")
+                    raise UnknownValue(f"{name} is not a model")
                 members = self._new_types().members(node)
                 members.pop("description", None)
                 return members
             case ast.Name(id=name) if isinstance(named := self.values.names.get(name), ast.Dict):
                 return self.schema(named)
             case ast.Dict(keys=keys, values=values) if not _is_plain(values):
-                return self._typed(keys, values)
-        return _parameters(self.values.of(expr))
+                return self._typed_parameters(keys, values)
+        return _parameters(self.values.evaluate(expr))
 
-    def _typed(self, keys: Sequence[ast.expr | None], values: Sequence[ast.expr]) -> Schema:
+    def _typed_parameters(
+        self, keys: Sequence[ast.expr | None], values: Sequence[ast.expr]
+    ) -> Schema:
         """`{"a": float, "b": list[str]}`: all of them are needed."""
         if any(isinstance(value, ast.Dict) for value in values):
             # A schema, one part of which is not plain: say so.
-            return _parameters(self.values.of(ast.Dict(list(keys), list(values))))
+            return _parameters(self.values.evaluate(ast.Dict(list(keys), list(values))))
         types = self._new_types()
         properties = {}
         for key, value in zip(keys, values, strict=True):
             if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                raise Unknown("a name that is only known when the file runs")
+                raise UnknownValue("a name that is only known when the file runs")
             properties[key.value] = types.schema(value)
         if types.notes:
-            raise Unknown(types.notes[0])
+            raise UnknownValue(types.notes[0])
         return {"type": "object", "properties": properties, "required": list(properties)}
 
     def _new_types(self) -> Types:
@@ -209,13 +211,13 @@ def _parameters(value: Any) -> Schema:
         for inner in value.values():
             del inner["name"]
     if not isinstance(value, Mapping):
-        raise Unknown("not an object")
+        raise UnknownValue("not an object")
     if isinstance(value.get("json"), Mapping):
         return _parameters(value["json"])
     if value.get("type") == "object" or "properties" in value or not value:
         return {"type": "object", "properties": {}, **value}
     if not all(isinstance(inner, Mapping) for inner in value.values()):
-        raise Unknown("not a schema")
+        raise UnknownValue("not a schema")
     needed = [name for name, inner in value.items() if not _is_optional(inner)]
     properties = {name: _property(inner) for name, inner in value.items()}
     return {"type": "object", "properties": properties, "required": needed}
@@ -236,7 +238,7 @@ def _texts(schema: ast.expr) -> dict[str, str]:
     return {}
 
 
-def _described(function: Function, texts: Mapping[str, str]) -> Function:
+def _add_descriptions(function: Function, texts: Mapping[str, str]) -> Function:
     properties = function.parameters.get("properties", {})
     described = {
         name: {**schema, "description": texts[name]} if name in texts else schema
@@ -274,6 +276,6 @@ def is_none(expr: ast.expr) -> bool:
     return isinstance(expr, ast.Constant) and expr.value is None
 
 
-def short(expr: ast.expr) -> str:
+def short_code(expr: ast.expr) -> str:
     written = expression_text(expr)
     return written if len(written) <= 60 else f"{written[:59]}…"

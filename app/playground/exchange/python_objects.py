@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.python_marks import READ_IT
 from playground.exchange.python_source import parse_module
 from playground.exchange.schema_dialects import from_openapi_schema
@@ -53,7 +53,7 @@ def is_python(text: str, name: str) -> bool:
         return False
     try:
         tree = parse_module(text)
-    except Unreadable:
+    except UnreadableText:
         return False
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     return any(isinstance(node, kinds) for node in tree.body)
@@ -76,7 +76,7 @@ def tools_from_objects(listed: Any, text: str, file: str, interpreter: str) -> I
         known = {tool.form.get("function"): tool for tool in reversed(functions)}
         try:
             parse_module(text)
-        except Unreadable as error:
+        except UnreadableText as error:
             unread = f"{FROM_TEXT} {error}"
     tools = []
     for entry in listed:

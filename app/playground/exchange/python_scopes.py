@@ -26,7 +26,7 @@ class Scope:
     holder: ast.ClassDef | None = None
 
     @classmethod
-    def of(
+    def from_body(
         cls,
         body: Sequence[ast.AST],
         outer: Scope | None,
@@ -61,7 +61,7 @@ class Scope:
                 todo += reversed(list(ast.iter_child_nodes(node)))
         return scope
 
-    def holding(self, name: str) -> Scope | None:
+    def find_scope(self, name: str) -> Scope | None:
         """The scope that has `name`."""
         scope: Scope | None = self
         while scope is not None:
@@ -88,7 +88,7 @@ class FileNames:
     """The names of one file."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self.top = Scope.of(tree.body, None)
+        self.top = Scope.from_body(tree.body, None)
 
     def find(self, expr: ast.expr, scope: Scope, depth: int = 0) -> Target | None:
         """The function, method or model of the file that an expression names."""
@@ -96,7 +96,7 @@ class FileNames:
             return None
         match expr:
             case ast.Name(id=name):
-                holding = scope.holding(name)
+                holding = scope.find_scope(name)
                 if holding is None:
                     return None
                 if name in holding.defs:
@@ -118,14 +118,14 @@ class FileNames:
                 holder: ast.ClassDef | None = scope.holder if owner in OBJECTS else None
                 if holder is None:
                     holder = self.class_of(owner, scope)
-                methods = Scope.of(holder.body, None).defs if holder is not None else {}
+                methods = Scope.from_body(holder.body, None).defs if holder is not None else {}
                 if holder is None or attr not in methods:
                     return None
                 return _method_target(methods[attr], holder)
             case ast.Call(func=ast.Name(id=name)):
-                holding = scope.holding(name)
+                holding = scope.find_scope(name)
                 factory = holding.defs.get(name) if holding else None
-                return self.made_by(factory) if factory is not None else None
+                return self.made_function(factory) if factory is not None else None
         return None
 
     def target_of(self, node: Def, scope: Scope) -> Target:
@@ -145,18 +145,18 @@ class FileNames:
 
     def class_of(self, name: str, scope: Scope) -> ast.ClassDef | None:
         """The class of an object of the file, or the class itself."""
-        holding = scope.holding(name)
+        holding = scope.find_scope(name)
         if holding is None:
             return None
         if name in holding.classes:
             return holding.classes[name]
         match holding.bound.get(name):
             case ast.Call(func=ast.Name(id=class_name)):
-                inner = holding.holding(class_name)
+                inner = holding.find_scope(class_name)
                 return inner.classes.get(class_name) if inner else None
         return None
 
-    def made_by(self, node: Def) -> Target | None:
+    def made_function(self, node: Def) -> Target | None:
         """The function that a factory makes and returns, if it returns no other."""
         functions = returned_functions(node)
         if len(functions) != 1 or functions[0] is None:
@@ -168,21 +168,21 @@ class FileNames:
         """The function of the file that is called to make an element of a list."""
         match expr:
             case ast.Name(id=name):
-                holding = scope.holding(name)
+                holding = scope.find_scope(name)
                 value = holding.bound.get(name) if holding else None
                 return self.factory_of(value, holding) if value and holding else None
             case ast.Call(func=ast.Name(id=name)):
-                holding = scope.holding(name)
+                holding = scope.find_scope(name)
                 return holding.defs.get(name) if holding else None
         return None
 
     def bases(self, node: ast.ClassDef) -> Iterator[str]:
         """The names of the classes that it is derived from, in this file or elsewhere."""
-        for class_def in self.line(node):
+        for class_def in self.lineage(node):
             for base in class_def.bases:
                 yield last_name(base.value if isinstance(base, ast.Subscript) else base)
 
-    def line(self, node: ast.ClassDef) -> list[ast.ClassDef]:
+    def lineage(self, node: ast.ClassDef) -> list[ast.ClassDef]:
         """A class, and those of the file that it is derived from, nearest first."""
         line = [node]
         for class_def in line:
@@ -194,7 +194,7 @@ class FileNames:
 
     def method(self, node: ast.ClassDef, name: str) -> Def | None:
         """Its method of that name, or an inherited one of this file."""
-        for class_def in self.line(node):
+        for class_def in self.lineage(node):
             for line in class_def.body:
                 if isinstance(line, Def) and line.name == name:
                     return line
@@ -218,7 +218,7 @@ def _method_target(node: Def, holder: ast.ClassDef) -> Target:
 def returned_functions(node: Def) -> list[Def | None]:
     """The functions that a function makes and returns, None for one that is not known; [] if it
     returns something else."""
-    scope = Scope.of(node.body, None)
+    scope = Scope.from_body(node.body, None)
     values = returned_values(node)
     functions = [
         scope.defs.get(value.id) if isinstance(value, ast.Name) else None for value in values

@@ -15,11 +15,11 @@ from typing import Any
 
 from playground.core.errors import BadTool
 from playground.core.tools import Tool
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.python_functions import Function
 from playground.exchange.python_source import functions
 from playground.exchange.python_types import FIELD, NAMES
-from playground.protocols.limits import recursive_refs
+from playground.protocols.tool_limits import recursive_refs
 from playground.schema.schema_checks import is_local, pointer, resolve
 
 # -- Types of JSON Schema in Python ----------------------------------------------------------------
@@ -65,7 +65,7 @@ tool = lambda name: lambda function: function
 
 
 @dataclass
-class _Writing:
+class _HintState:
     """`left` is the number of hints still allowed: a `$ref` can multiply without end."""
 
     root: Mapping[str, Any]
@@ -79,7 +79,7 @@ def signature_of(
     """The source, and the arguments whose hint allows a None that their schema does not: the
     optional ones. `in_docstring`: the arguments are described there, otherwise in their hints,
     which can contain any text. `in_file` marks such a None by a name of its own (`Omitted`)."""
-    writing, parameters = _Writing(tool.parameters), tool.parameters
+    writing, parameters = _HintState(tool.parameters), tool.parameters
     properties = parameters.get("properties", {})
     needed = parameters.get("required", ())
     in_docstring_texts, arguments, widened = {}, [], set()
@@ -92,7 +92,7 @@ def signature_of(
             schema = {key: value for key, value in schema.items() if key != "description"}
         required = name in needed
         default, schema = _default(schema, required=required)
-        hint = writing_hint(writing, schema, name, 0)
+        hint = write_hint(writing, schema, name, 0)
         if default == "None" and not _takes_none(ast.parse(hint, mode="eval").body):
             hint = f"Omitted[{hint}]" if in_file else f"{hint} | None"
             widened.add(_identifier(name))
@@ -121,7 +121,7 @@ def _takes_none(hint: ast.expr) -> bool:
     return False
 
 
-def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
+def write_hint(writing: _HintState, schema: Any, name: str, depth: int) -> str:
     """The hint for `schema`; `name` is the base of a class name for it."""
     writing.left -= 1
     if not isinstance(schema, Mapping) or depth > _MOST_WRITTEN_DEPTH or writing.left < 0:
@@ -131,7 +131,7 @@ def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
         rest = {key: value for key, value in schema.items() if key != "$ref"}
         named = resolve(writing.root, str(ref))
         inner = {**named, **rest} if isinstance(named, Mapping) else {}
-        return writing_hint(writing, inner, str(ref).rpartition("/")[2] or name, depth + 1)
+        return write_hint(writing, inner, str(ref).rpartition("/")[2] or name, depth + 1)
     hint, covered = _core(writing, schema, name, depth)
     words = [
         f"{word}={_literal(schema[key])}"
@@ -142,12 +142,12 @@ def writing_hint(writing: _Writing, schema: Any, name: str, depth: int) -> str:
 
 
 def _core(
-    writing: _Writing, schema: Mapping[str, Any], name: str, depth: int
+    writing: _HintState, schema: Mapping[str, Any], name: str, depth: int
 ) -> tuple[str, tuple[str, ...]]:
     """The hint without its `Field`, and the keywords that it expresses besides type and members."""
 
-    def inner(part: Any) -> str:
-        return writing_hint(writing, part, name, depth + 1)
+    def inner_hint(part: Any) -> str:
+        return write_hint(writing, part, name, depth + 1)
 
     match schema:
         case {"enum": [_, *_] as values}:
@@ -155,20 +155,20 @@ def _core(
         case {"const": value}:
             return f"Literal[{_literal(value)}]", ()
         case {"anyOf": [_, *_] as several}:
-            return " | ".join(inner(part) for part in several), ()
+            return " | ".join(inner_hint(part) for part in several), ()
         case {"type": [_, *_] as kinds}:
             rest = {key: part for key, part in schema.items() if key in ("format", "items")}
-            return " | ".join(inner({"type": kind, **rest}) for kind in kinds), ()
+            return " | ".join(inner_hint({"type": kind, **rest}) for kind in kinds), ()
         case {"type": "array", "prefixItems": [_, *_] as items}:
-            return f"tuple[{', '.join(map(inner, items))}]", ("minItems", "maxItems")
+            return f"tuple[{', '.join(map(inner_hint, items))}]", ("minItems", "maxItems")
         case {"type": "array"}:
             kind = "set" if schema.get("uniqueItems") is True else "list"
-            return f"{kind}[{inner(schema['items'])}]" if schema.get("items") else kind, ()
+            return f"{kind}[{inner_hint(schema['items'])}]" if schema.get("items") else kind, ()
         case {"properties": Mapping()}:
             return _class(writing, schema, name, depth), ("description", "title")
         case {"type": "object"}:
             values = schema.get("additionalProperties")
-            return f"dict[str, {inner(values)}]" if isinstance(values, Mapping) else "dict", ()
+            return f"dict[str, {inner_hint(values)}]" if isinstance(values, Mapping) else "dict", ()
         case {"type": "string", "format": str(form)}:
             return _FORMATS.get(form, "str"), ()
         case {"type": str(kind)}:
@@ -176,7 +176,7 @@ def _core(
     return "Any", ()
 
 
-def _class(writing: _Writing, schema: Mapping[str, Any], name: str, depth: int) -> str:
+def _class(writing: _HintState, schema: Mapping[str, Any], name: str, depth: int) -> str:
     """A TypedDict for an object; returns its name, which is used as the hint."""
     called = "".join(word[:1].upper() + word[1:] for word in re.split("[^A-Za-z0-9]+", name))
     called = called if called.isidentifier() and called not in _TAKEN else f"Object{called}"
@@ -188,7 +188,7 @@ def _class(writing: _Writing, schema: Mapping[str, Any], name: str, depth: int) 
     writing.classes[called] = ""  # reserves the name while its members are written
     needed, lines = schema.get("required", ()), []
     for member, inner in schema["properties"].items():
-        hint = writing_hint(writing, inner, member, depth + 1)
+        hint = write_hint(writing, inner, member, depth + 1)
         wrapped = hint if member in needed else f"NotRequired[{hint}]"
         lines.append(f"    {_identifier(member)}: {wrapped}\n")
     text = schema.get("description")
@@ -288,7 +288,7 @@ def _literal(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Face:
+class PythonSource:
     """`source` is one function; `lossy` are sentences on what it omits, () if nothing. `widened`
     are the arguments that are None if a call omits them, but never null in JSON."""
 
@@ -297,18 +297,20 @@ class Face:
     widened: frozenset[str] = frozenset()
 
 
-def face(tool: Tool, *, in_file: bool = False) -> Face:
+def python_source(tool: Tool, *, in_file: bool = False) -> PythonSource:
     """The tool as Python. Always valid Python, whatever the tool is. `in_file` is for a module,
     which is read back without the tool."""
     if tool.format is not None:
         plain = replace(tool, format=None)
         source, _ = signature_of(plain, in_docstring=True, in_file=in_file)
-        return Face(source, ("A free-form tool expects text: Python shows it as one argument.",))
+        return PythonSource(
+            source, ("A free-form tool expects text: Python shows it as one argument.",)
+        )
     faces = []
     for in_docstring in (True, False):
         source, widened = signature_of(tool, in_docstring=in_docstring, in_file=in_file)
         losses = _list_losses(tool, _read(source, widened))
-        faces.append(Face(source, tuple(losses)[:MOST_LOSSES], widened))
+        faces.append(PythonSource(source, tuple(losses)[:MOST_LOSSES], widened))
     return min(faces, key=lambda candidate: len(candidate.lossy))
 
 
@@ -317,7 +319,7 @@ def tool_from(source: str, tool: Tool) -> Tool:
 
     BadTool, with the line, if it is not a single function, or has an unknown type.
     """
-    tool_face = face(tool)
+    tool_face = python_source(tool)
     shown = _read(tool_face.source, tool_face.widened)
     read = _read(source, tool_face.widened)
     if read.problem:
@@ -338,7 +340,7 @@ def _read(source: str, widened: Collection[str]) -> Function:
     as null."""
     try:
         read = functions(source)
-    except Unreadable as error:
+    except UnreadableText as error:
         raise BadTool(str(error), "/parameters", error.line) from None
     if len(read) == 1:
         parameters = read[0].parameters
@@ -407,7 +409,13 @@ def _list_losses(tool: Tool, read: Function) -> Iterator[str]:
         "required": parameters.get("required", []),
     }
     as_read = {"required": [], **read.parameters}
-    losses = list(_differences(_Plain(parameters).of(own, 0), _Plain(as_read).of(as_read, 0), ()))
+    losses = list(
+        _differences(
+            _Normaliser(parameters).normalise(own, 0),
+            _Normaliser(as_read).normalise(as_read, 0),
+            (),
+        )
+    )
     looped = sorted(recursive_refs(parameters)) if losses else []
     if looped:
         yield f"The schema refers to itself ({looped[0]}): Python shows only a part of it."
@@ -420,24 +428,24 @@ def _differences(own: Any, read: Any, place: tuple[str | int, ...]) -> Iterator[
     if own == read:
         return
     if not isinstance(own, Mapping) or not isinstance(read, Mapping):
-        yield _lost(place)
+        yield _loss_note(place)
         return
     for key in {**own, **read}:
         if key not in own or key not in read:
-            yield _lost((*place, key))
+            yield _loss_note((*place, key))
         elif key in ("properties", "items", "additionalProperties") or place[-1:] == (
             "properties",
         ):
             yield from _differences(own[key], read[key], (*place, key))
         elif own[key] != read[key]:
-            yield _lost((*place, key))
+            yield _loss_note((*place, key))
 
 
-def _lost(place: tuple[str | int, ...]) -> str:
+def _loss_note(place: tuple[str | int, ...]) -> str:
     return f"{pointer(place)} cannot be expressed in Python."
 
 
-class _Plain:
+class _Normaliser:
     """Normalises equivalent schemas: expands refs, const to enum, adds types of enums, lists of
     types to anyOf, sorts required. `left` is the number of expansions allowed: beyond it a ref
     stays, and is a loss."""
@@ -445,7 +453,7 @@ class _Plain:
     def __init__(self, root: Any) -> None:
         self.root, self.left = root, 5_000
 
-    def of(self, schema: Any, depth: int) -> Any:
+    def normalise(self, schema: Any, depth: int) -> Any:
         self.left -= 1
         if not isinstance(schema, Mapping) or depth > _MOST_DEEP or self.left < 0:
             return schema
@@ -454,8 +462,8 @@ class _Plain:
             named = resolve(self.root, str(ref))
             rest = {key: member for key, member in schema.items() if key != "$ref"}
             if isinstance(named, Mapping):
-                return self.of({**named, **rest}, depth + 1)
-        members = {key: self.inside(key, member, depth) for key, member in schema.items()}
+                return self.normalise({**named, **rest}, depth + 1)
+        members = {key: self.normalise_member(key, member, depth) for key, member in schema.items()}
         if "const" in members and "enum" not in members:
             members["enum"] = [members.pop("const")]
         match members:
@@ -469,16 +477,16 @@ class _Plain:
                 members.setdefault("required", [])
         return members
 
-    def inside(self, key: str, value: Any, depth: int) -> Any:
+    def normalise_member(self, key: str, value: Any, depth: int) -> Any:
         match key, value:
             case "required", list():
                 return sorted(value, key=str)
             case "properties", Mapping():
-                return {name: self.of(inner, depth + 1) for name, inner in value.items()}
+                return {name: self.normalise(inner, depth + 1) for name, inner in value.items()}
             case "items" | "additionalProperties", Mapping():
-                return self.of(value, depth + 1)
+                return self.normalise(value, depth + 1)
             case "anyOf" | "prefixItems", list():
-                return [self.of(inner, depth + 1) for inner in value]
+                return [self.normalise(inner, depth + 1) for inner in value]
         return value
 
 
@@ -490,7 +498,7 @@ def python_file(tools: Sequence[Tool]) -> str:
     names_in_use: set[str] = set()
     blocks = []
     for tool in tools:
-        source = face(tool, in_file=True).source
+        source = python_source(tool, in_file=True).source
         for name in _CLASS.findall(source):
             free, number = name, 2
             while free in names_in_use:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.python_frameworks import marked_tools
 from playground.exchange.python_functions import Def, Function, read_function, read_model
 from playground.exchange.python_marks import READ_IT, types_of
@@ -84,7 +84,7 @@ def read_file(tree: ast.Module) -> PythonFile:
     # Of several definitions of one name the last counts.
     definitions = {node.name: node for node in tree.body if isinstance(node, Def)}
     others = [
-        _plain(node, types)
+        _read_unmarked(node, types)
         for node in definitions.values()
         if _is_public(node) and id(node) not in node_ids
     ]
@@ -97,7 +97,7 @@ def read_file(tree: ast.Module) -> PythonFile:
     )
     if marked.named:
         return replace(file, others=tuple(others))
-    exported = _exported(tree)
+    exported = _exported_names(tree)
     if exported & {function.function for function in others}:
         file = replace(file, others=tuple(x for x in others if x.function not in exported))
         others = [function for function in others if function.function in exported]
@@ -110,14 +110,14 @@ def read_file(tree: ast.Module) -> PythonFile:
         if isinstance(node, ast.ClassDef) and is_record(node, types.classes)
     ]
     if not models and _has_methods(tree):
-        raise Unreadable(
+        raise UnreadableText(
             "Its functions are methods of a class, which are not supported: a tool is called "
             "without an object. Write top-level functions that call them."
         )
     return replace(file, functions=tuple(models))
 
 
-def _plain(node: Def, types: Types) -> Function:
+def _read_unmarked(node: Def, types: Types) -> Function:
     """A function of a file that does not say which ones are tools."""
     function = read_function(node, Types(types.classes, types.aliases))
     inner_functions = returned_functions(node)
@@ -138,7 +138,7 @@ def _is_public(node: Def) -> bool:
     return not node.name.startswith("_")
 
 
-def _exported(tree: ast.Module) -> frozenset[str]:
+def _exported_names(tree: ast.Module) -> frozenset[str]:
     """The names in `__all__`."""
     for node in tree.body:
         match node:
@@ -176,7 +176,7 @@ def _handlers(tree: ast.Module) -> dict[str, str]:
 def parse_module(source: str) -> ast.Module:
     """The syntax tree; Unreadable, with the line, if it is not Python."""
     if len(source) > MOST_BYTES:
-        raise Unreadable(
+        raise UnreadableText(
             f"Python of more than {MOST_BYTES // 1024} kB is not supported. Split the file."
         )
     try:
@@ -188,14 +188,14 @@ def parse_module(source: str) -> ast.Module:
         line = error.lineno or 1
         newer = newer_syntax(source, line)
         if newer is not None:
-            raise Unreadable(newer.sentence, newer.line) from None
-        raise Unreadable(f"Line {line}: this is not valid Python: {what}.", line) from None
+            raise UnreadableText(newer.sentence, newer.line) from None
+        raise UnreadableText(f"Line {line}: this is not valid Python: {what}.", line) from None
     except (RecursionError, MemoryError):  # deeper than this version of Python reads
-        raise Unreadable(_TOO_DEEP) from None
+        raise UnreadableText(_TOO_DEEP) from None
     except ValueError:
-        raise Unreadable(
+        raise UnreadableText(
             "The Python contains a character that is not allowed in source code."
         ) from None
     if is_nested_deeper(tree, MOST_NESTED):
-        raise Unreadable(_TOO_DEEP)
+        raise UnreadableText(_TOO_DEEP)
     return tree

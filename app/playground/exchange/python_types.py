@@ -76,7 +76,7 @@ _ENUMS = ("Enum", "IntEnum", "StrEnum")
 _RECORDS = ("BaseModel", "TypedDict", "NamedTuple", "Struct")
 
 
-class TooLarge(ValueError):
+class TypesTooLarge(ValueError):
     """The types, expanded, are larger than a tool's parameters may be."""
 
 
@@ -94,21 +94,21 @@ class Types:
         """The schema of one type hint."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
-            raise TooLarge("Its types are too large when expanded. Import it as JSON Schema.")
+            raise TypesTooLarge("Its types are too large when expanded. Import it as JSON Schema.")
         if depth > MOST_DEPTH:
-            return self._unknown("a hint that is nested too deep")
+            return self._note_unknown("a hint that is nested too deep")
         match hint:
             case ast.Constant(value=None):
                 return {"type": "null"}
             case ast.Constant(value=str() as text):
-                return self._quoted(text, depth)
+                return self._quoted_schema(text, depth)
             case ast.Name() | ast.Attribute():
-                return self._named(last_name(hint), depth)
+                return self._named_schema(last_name(hint), depth)
             case ast.BinOp(op=ast.BitOr(), left=left, right=right):
                 return _union([self.schema(left, depth + 1), self.schema(right, depth + 1)])
             case ast.Subscript(value=value, slice=inside):
                 return self._subscript(last_name(value), inside, depth)
-        return self._unknown(expression_text(hint)[:60])
+        return self._note_unknown(expression_text(hint)[:60])
 
     def members(self, node: ast.ClassDef, depth: int = 0) -> Schema:
         """The object schema of a model, a dataclass or a TypedDict."""
@@ -120,7 +120,7 @@ class Types:
         ):
             match line:
                 case ast.AnnAssign(target=ast.Name(id=name), annotation=hint, value=value):
-                    if name.startswith("_") or name == "model_config" or _is(hint, "ClassVar"):
+                    if name.startswith("_") or name == "model_config" or _is_name(hint, "ClassVar"):
                         continue
                     if _is_made_inside(value):
                         continue
@@ -160,18 +160,18 @@ class Types:
                 extended[words[name]] = constant
         return extended
 
-    def _quoted(self, text: str, depth: int) -> Schema:
+    def _quoted_schema(self, text: str, depth: int) -> Schema:
         """A hint in quotes, which may name a class further down in the file."""
         try:
             if len(text) <= _MOST_QUOTED:
                 return self.schema(parse_expression(text), depth + 1)
-        except TooLarge:
+        except TypesTooLarge:
             raise
         except ValueError:
             pass
-        return self._unknown(text[:60])
+        return self._note_unknown(text[:60])
 
-    def _named(self, name: str, depth: int) -> Schema:
+    def _named_schema(self, name: str, depth: int) -> Schema:
         if name in self.classes or name in self.aliases:
             if name in self._open:
                 self.notes.append(f"{name} refers to itself. Inside it, anything is allowed.")
@@ -185,17 +185,21 @@ class Types:
                 self._open.pop()
         if name in NAMES:
             return dict(NAMES[name])
-        return self._unknown(name)
+        return self._note_unknown(name)
 
     def _class(self, node: ast.ClassDef, depth: int) -> Schema:
         if is_enum(node):
             read = [literal(line.value) for line in node.body if isinstance(line, ast.Assign)]
             # An unknown value, such as auto(), makes the enum incomplete.
             known = bool(read) and all(known for known, _ in read)
-            return _enum([constant for _, constant in read]) if known else self._unknown(node.name)
+            return (
+                _enum([constant for _, constant in read])
+                if known
+                else self._note_unknown(node.name)
+            )
         if is_record(node, self.classes):
             return self.members(node, depth)
-        return self._unknown(node.name)
+        return self._note_unknown(node.name)
 
     def _subscript(self, name: str, inside: ast.expr, depth: int) -> Schema:
         several = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
@@ -206,9 +210,11 @@ class Types:
                 return _union([self.schema(part, depth + 1) for part in several])
             case "Literal":
                 values = [constant for known, constant in map(self._literal, several) if known]
-                return _enum(values) if len(values) == len(several) else self._unknown("Literal")
+                return (
+                    _enum(values) if len(values) == len(several) else self._note_unknown("Literal")
+                )
             case "Annotated" if several:
-                return self._annotated(several, depth)
+                return self._annotated_schema(several, depth)
             case _ if name in _TUPLES:
                 return self._tuple(several, depth)
             case _ if name in _LISTS + _SETS:
@@ -220,10 +226,12 @@ class Types:
             case _ if name in _SAME:
                 return self.schema(inside, depth + 1)
             case _ if name in self.classes:
-                return self._generic(self.classes[name], several, depth)
-        return self._unknown(name)
+                return self._generic_schema(self.classes[name], several, depth)
+        return self._note_unknown(name)
 
-    def _generic(self, node: ast.ClassDef, several: Sequence[ast.expr], depth: int) -> Schema:
+    def _generic_schema(
+        self, node: ast.ClassDef, several: Sequence[ast.expr], depth: int
+    ) -> Schema:
         """A class with types in place of its variables."""
         names = [getattr(parameter, "name", "") for parameter in getattr(node, "type_params", ())]
         for base in node.bases:
@@ -234,7 +242,7 @@ class Types:
         before = self.aliases
         self.aliases = {**before, **dict(zip(names, several, strict=False))}
         try:
-            return self._named(node.name, depth)
+            return self._named_schema(node.name, depth)
         finally:
             self.aliases = before
 
@@ -258,7 +266,7 @@ class Types:
         count = len(items)
         return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 
-    def _annotated(self, several: Sequence[ast.expr], depth: int) -> Schema:
+    def _annotated_schema(self, several: Sequence[ast.expr], depth: int) -> Schema:
         schema = self.schema(several[0], depth + 1)
         for note in several[1:]:
             match note:
@@ -272,7 +280,7 @@ class Types:
                     schema = self._with_field(schema, note)
         return schema
 
-    def _unknown(self, what: str) -> Schema:
+    def _note_unknown(self, what: str) -> Schema:
         self.notes.append(OpenType(f"The type {what!r} is not known here"))
         return {}
 
@@ -354,7 +362,7 @@ def _is_total(node: ast.ClassDef) -> bool:
     )
 
 
-def _is(hint: ast.expr, name: str) -> bool:
+def _is_name(hint: ast.expr, name: str) -> bool:
     return last_name(hint.value if isinstance(hint, ast.Subscript) else hint) == name
 
 
@@ -374,9 +382,9 @@ def _type_alias(hint: ast.expr, value: ast.expr | None) -> str:
 
 
 def _is_required(hint: ast.expr, value: ast.expr | None, *, total: bool) -> bool:
-    if _is(hint, "NotRequired"):
+    if _is_name(hint, "NotRequired"):
         return False
-    if _is(hint, "Required"):
+    if _is_name(hint, "Required"):
         return True
     return total and not has_default(value)
 

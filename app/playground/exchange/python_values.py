@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from playground.exchange.parsers import Unreadable, json_value
+from playground.exchange.parsers import UnreadableText, json_value
 from playground.exchange.python_tree import MOST_NESTED, expression_text, is_nested_deeper
-from playground.exchange.python_types import TooLarge, Types, is_record, last_name
+from playground.exchange.python_types import Types, TypesTooLarge, is_record, last_name
 
 MOST_VALUES = 100_000
 MOST_CHARS = 4 * 1024 * 1024
@@ -44,7 +44,7 @@ _SHELL = re.compile(r"\w[\w, ]*")
 """The left side of `files = !ls`."""
 
 
-class Unknown(ValueError):
+class UnknownValue(ValueError):
     """A value known only at run time. `str` is a sentence."""
 
 
@@ -68,8 +68,8 @@ def list_tools(tree: ast.Module, read: Collection[int] = ()) -> ListedTools:
             notes.insert(0, f"Only the first {MOST_LISTED:,} tools in its values are read.")
             break
         try:
-            tools.append((node.lineno, values.of(_with_names(node, tree))))
-        except (Unknown, TooLarge) as error:
+            tools.append((node.lineno, values.evaluate(_with_names(node, tree))))
+        except (UnknownValue, TypesTooLarge) as error:
             notes.append(f"A tool in line {node.lineno} was left out: {error}")
     more = [f"{len(notes) - 10} more were left out."] if len(notes) > 10 else []
     return ListedTools(tuple(tools), (*notes[:10], *more))
@@ -87,7 +87,7 @@ def _tool_nodes(tree: ast.AST, read: Collection[int]) -> Iterator[ast.expr]:
         node = todo.pop()
         if id(node) in read:
             continue
-        if isinstance(node, ast.expr) and _spells_tool(node):
+        if isinstance(node, ast.expr) and _is_tool(node):
             yield node
         else:
             todo += reversed(list(ast.iter_child_nodes(node)))
@@ -97,16 +97,18 @@ def _with_names(node: ast.expr, tree: ast.Module) -> ast.expr:
     """A tool with names in place of the functions that it holds: `"handler": fetch`."""
     names = {line.name for line in tree.body if isinstance(line, _DEFS)}
 
-    def named(value: ast.expr) -> ast.expr:
+    def replace_function(value: ast.expr) -> ast.expr:
         function = "lambda" if isinstance(value, ast.Lambda) else last_name(value)
         is_function = isinstance(value, ast.Lambda) or function in names
         return ast.copy_location(ast.Constant(function), value) if is_function else value
 
     match node:
         case ast.Dict(keys=keys, values=values):
-            return ast.copy_location(ast.Dict(keys, [named(value) for value in values]), node)
+            return ast.copy_location(
+                ast.Dict(keys, [replace_function(value) for value in values]), node
+            )
         case ast.Call(func=func, args=args, keywords=words):
-            changed = [ast.keyword(word.arg, named(word.value)) for word in words]
+            changed = [ast.keyword(word.arg, replace_function(word.value)) for word in words]
             return ast.copy_location(ast.Call(func, args, changed), node)
     return node
 
@@ -133,7 +135,7 @@ def set_members(node: ast.ClassDef) -> dict[str, ast.expr]:
     members: dict[str, ast.expr] = {}
     for line in node.body:
         if isinstance(line, ast.FunctionDef) and line.name == "__init__":
-            members |= _given_to_super(line)
+            members |= _super_arguments(line)
     return members
 
 
@@ -146,7 +148,7 @@ def _default_of(value: ast.expr) -> ast.expr:
     return value
 
 
-def _given_to_super(node: ast.FunctionDef) -> dict[str, ast.expr]:
+def _super_arguments(node: ast.FunctionDef) -> dict[str, ast.expr]:
     """What a constructor hands to the one of its base class by name, or sets itself."""
     given: dict[str, ast.expr] = {}
     for call in ast.walk(node):
@@ -163,7 +165,7 @@ def _given_to_super(node: ast.FunctionDef) -> dict[str, ast.expr]:
     return given
 
 
-def _spells_tool(node: ast.expr) -> bool:
+def _is_tool(node: ast.expr) -> bool:
     match node:
         case ast.Dict():
             members = _members(node)
@@ -236,14 +238,14 @@ class Values:
                 case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=attr) if attr in members:
                     self.attributes[id(inner)] = members[attr]
 
-    def of(self, node: ast.expr, depth: int = 0) -> Any:
+    def evaluate(self, node: ast.expr, depth: int = 0) -> Any:
         """The JSON value of `node`."""
         self._count += 1
         if self._count > MOST_VALUES or self._chars > MOST_CHARS or depth > _MOST_DEEP:
-            raise Unknown("The values of this file are too many or too deep.")
+            raise UnknownValue("The values of this file are too many or too deep.")
         match node:
             case ast.Constant(value=None | bool() | int() | str() as value):
-                return self._counted(value) if isinstance(value, str) else value
+                return self._count_text(value) if isinstance(value, str) else value
             case ast.Constant(value=float() as number) if math.isfinite(number):
                 return number
             case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
@@ -251,19 +253,21 @@ class Values:
             case ast.Dict():
                 return self._object(node, depth)
             case ast.Name(id=name):
-                return self._named(name, node, depth)
+                return self._name_value(name, node, depth)
             case ast.Attribute() if id(node) in self.attributes:
-                return self.of(self.attributes[id(node)], depth + 1)
+                return self.evaluate(self.attributes[id(node)], depth + 1)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                value = self.of(operand, depth + 1)
+                value = self.evaluate(operand, depth + 1)
                 return -value if isinstance(value, int | float) else self._refuse(node)
             case ast.BinOp(left=left, op=ast.Add() | ast.BitOr() as op, right=right):
-                return self._sum(node, op, self.of(left, depth + 1), self.of(right, depth + 1))
+                return self._sum(
+                    node, op, self.evaluate(left, depth + 1), self.evaluate(right, depth + 1)
+                )
             case ast.JoinedStr(values=pieces):
                 return "".join(self._piece(piece, depth) for piece in pieces)
             case ast.Subscript(value=value, slice=inside):
                 try:
-                    return self.of(value, depth + 1)[self.of(inside, depth + 1)]
+                    return self.evaluate(value, depth + 1)[self.evaluate(inside, depth + 1)]
                 except (LookupError, TypeError):
                     return self._refuse(node)
             case ast.Attribute(value=value, attr=attr) if last_name(value).endswith("Type"):
@@ -272,34 +276,36 @@ class Values:
                 return self._call(node, depth)
         return self._refuse(node)
 
-    def _counted(self, text: str) -> str:
+    def _count_text(self, text: str) -> str:
         self._chars += len(text)
         if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-            raise Unknown("A text contains half of a surrogate pair, which is not a character.")
+            raise UnknownValue(
+                "A text contains half of a surrogate pair, which is not a character."
+            )
         return text
 
     def _items(self, items: list[ast.expr], depth: int) -> list[Any]:
         listed: list[Any] = []
         for item in items:
             if isinstance(item, ast.Starred):
-                several = self.of(item.value, depth + 1)
+                several = self.evaluate(item.value, depth + 1)
                 listed += several if isinstance(several, list) else self._refuse(item)
             else:
-                listed.append(self.of(item, depth + 1))
+                listed.append(self.evaluate(item, depth + 1))
         return listed
 
     def _object(self, node: ast.Dict, depth: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
-            inner = self.of(value, depth + 1)
+            inner = self.evaluate(value, depth + 1)
             if key is None:
                 members |= inner if isinstance(inner, dict) else self._refuse(value)
                 continue
-            name = self.of(key, depth + 1)
+            name = self.evaluate(key, depth + 1)
             members[name if isinstance(name, str) else self._refuse(key)] = inner
         return members
 
-    def _named(self, name: str, node: ast.expr, depth: int) -> Any:
+    def _name_value(self, name: str, node: ast.expr, depth: int) -> Any:
         """The value of a name, counted each time it is used."""
         if name in self._known:
             value, count, chars = self._known[name]
@@ -312,7 +318,7 @@ class Values:
         before = self._count, self._chars
         self._open.append(name)
         try:
-            value = self.of(node_of_name, depth + 1)
+            value = self.evaluate(node_of_name, depth + 1)
         finally:
             self._open.pop()
         self._known[name] = value, self._count - before[0], self._chars - before[1]
@@ -331,13 +337,13 @@ class Values:
     def _piece(self, node: ast.expr, depth: int) -> str:
         match node:
             case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
-                value_of_node = self.of(value, depth + 1)
+                value_of_node = self.evaluate(value, depth + 1)
                 return (
                     str(value_of_node)
                     if isinstance(value_of_node, str | int)
                     else self._refuse(node)
                 )
-        return str(self.of(node, depth + 1))
+        return str(self.evaluate(node, depth + 1))
 
     def _call(self, node: ast.Call, depth: int) -> Any:
         name = last_name(node.func)
@@ -350,9 +356,9 @@ class Values:
             case "dedent" | "cleandoc", [argument]:
                 return self._text(_STRIPS[name], argument, depth)
             case "loads", [argument]:
-                return self._parsed(self.of(argument, depth + 1), node)
+                return self._parse_json(self.evaluate(argument, depth + 1), node)
             case "list" | "tuple" | "dict", [argument] if not node.keywords:
-                return self.of(argument, depth + 1)
+                return self.evaluate(argument, depth + 1)
             case _, [] if _makes_object(name):
                 return self._keywords(node, depth)
         return self._refuse(node)
@@ -361,7 +367,7 @@ class Values:
         """The arguments by name."""
         keywords: dict[str, Any] = {}
         for word in node.keywords:
-            value = self.of(word.value, depth + 1)
+            value = self.evaluate(word.value, depth + 1)
             if word.arg is None:
                 keywords |= value if isinstance(value, dict) else self._refuse(node)
             elif value is not None:
@@ -369,13 +375,13 @@ class Values:
         return keywords
 
     def _text(self, change: Callable[[str], str], node: ast.expr, depth: int) -> str:
-        text = self.of(node, depth + 1)
+        text = self.evaluate(node, depth + 1)
         return change(text) if isinstance(text, str) else self._refuse(node)
 
-    def _parsed(self, text: Any, node: ast.expr) -> Any:
+    def _parse_json(self, text: Any, node: ast.expr) -> Any:
         try:
             return json_value(text)[0] if isinstance(text, str) else self._refuse(node)
-        except Unreadable:
+        except UnreadableText:
             self._refuse(node)
 
     def _schema(self, name: str, node: ast.expr) -> Any:
@@ -389,7 +395,7 @@ class Values:
     def _refuse(self, node: ast.expr) -> NoReturn:
         written = expression_text(node)
         short = written if len(written) <= 60 else f"{written[:59]}…"
-        raise Unknown(f"{short!a} is only known when the file runs; write it out.")
+        raise UnknownValue(f"{short!a} is only known when the file runs; write it out.")
 
 
 # -- The code of a Jupyter notebook ------------------------------------------------------------

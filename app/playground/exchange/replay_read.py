@@ -19,7 +19,7 @@ MOST_DEEP = 500
 def calls_of(protocol: str, body: bytes) -> list[Call]:
     """(name, arguments) of every tool call in an answer, streamed or whole, in its order.
 
-    Arguments are their text if they are not a JSON object, or not `comparable`.
+    Arguments are their text if they are not a JSON object, or not `is_comparable`.
     """
     return list(READERS[protocol](list(_values(body))))
 
@@ -71,7 +71,7 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
         rows += [(each, depth + 1) for each in inner]
 
 
-def comparable(value: Any) -> bool:
+def is_comparable(value: Any) -> bool:
     """Whether JSON data can be written as a Python literal and compared: it is not nested too deep,
     and has no NaN or infinite number."""
     return not any(
@@ -81,13 +81,13 @@ def comparable(value: Any) -> bool:
 
 
 def _parse_arguments(arguments: Any) -> Any:
-    """Arguments as an object, or as text if they are not a `comparable` object."""
+    """Arguments as an object, or as text if they are not a `is_comparable` object."""
     try:
         text = arguments.strip() if isinstance(arguments, str) else None
         value = _load(text) if text else {} if text == "" else arguments or {}
     except ValueError:
         return arguments
-    if isinstance(value, dict) and comparable(value):
+    if isinstance(value, dict) and is_comparable(value):
         return value
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 

@@ -35,7 +35,7 @@ from playground.exchange.bundle import (
 )
 from playground.protocols.base import WireRequest, url_parts
 from playground.protocols.facts import FACTS
-from playground.protocols.parameters import extra_told_to, supported_params
+from playground.protocols.parameters import extra_for, supported_params
 from playground.protocols.registry import codec
 from playground.secrets.detection import AGENTS_OWN
 
@@ -218,7 +218,7 @@ def encode_request(
     if settings.profile.protocol != protocol:
         model = own.model or model
     params, notes = supported_params(protocol, settings.params)
-    extra, more = extra_told_to(protocol, settings)
+    extra, more = extra_for(protocol, settings)
     spoken = replace(settings, profile=own, model=model, params=params, extra=extra)
     request = codec(protocol).encode(model_request(replace(past, settings=spoken), choice))
     return replace(request, notes=(*notes, *more, *request.notes))

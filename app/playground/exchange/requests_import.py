@@ -37,7 +37,7 @@ from playground.core.reducer import apply
 from playground.core.session import Call, Session
 from playground.core.settings import PROTOCOLS, Profile, Protocol, Settings
 from playground.core.tools import Tool, ToolResult
-from playground.exchange.parsers import MOST_BYTES, Unreadable, json_lines, json_value
+from playground.exchange.parsers import MOST_BYTES, UnreadableText, json_lines, json_value
 from playground.exchange.tool_entry import UNANSWERED
 from playground.exchange.tool_import import import_tools
 from playground.protocols.base import join_url
@@ -126,9 +126,9 @@ def read_requests(text: str) -> ImportedRequests:
     """The requests in `text`. Never raises."""
     try:
         if len(text) > MOST_BYTES:
-            raise Unreadable(f"The text is larger than {MOST_BYTES >> 20} MB.")
+            raise UnreadableText(f"The text is larger than {MOST_BYTES >> 20} MB.")
         return _read(text.removeprefix("\ufeff"))
-    except Unreadable as error:
+    except UnreadableText as error:
         return ImportedRequests(problem=str(error))
     except (RecursionError, MemoryError):  # a net: the parsers bound the depth
         return ImportedRequests(problem="The text is nested too deep.")
@@ -148,7 +148,7 @@ def _read(text: str) -> ImportedRequests:
         )
         return _request(last.url, last.body, last.headers, notes)
     if text.lstrip()[:1] not in ("{", "["):
-        raise Unreadable("This is not a curl command, an HTTP archive or a request body.")
+        raise UnreadableText("This is not a curl command, an HTTP archive or a request body.")
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines):
         return _read_lines(text)
@@ -157,17 +157,17 @@ def _read(text: str) -> ImportedRequests:
         return _read_archive(value)
     if isinstance(value, list):
         if len(value) > MOST_ITEMS:
-            raise Unreadable(f"The list has more than {MOST_ITEMS:,} messages.")
+            raise UnreadableText(f"The list has more than {MOST_ITEMS:,} messages.")
         value = {"messages": value}
     if not isinstance(value, dict):
-        raise Unreadable("This is not a request body.")
+        raise UnreadableText("This is not a request body.")
     return _request("", json.dumps(value), {}, [note] if note else [], body=value)
 
 
 def _read_lines(text: str) -> ImportedRequests:
     """JSON Lines of messages, as used for fine-tuning: only the first is imported."""
     values = [value for _, value in json_lines(text)]
-    if bad := next((value for value in values if isinstance(value, Unreadable)), None):
+    if bad := next((value for value in values if isinstance(value, UnreadableText)), None):
         raise bad
     notes = [f"Only the first of {len(values)} lines was imported."]
     return _request("", json.dumps(values[0]), {}, notes, body=values[0])
@@ -177,7 +177,7 @@ def _read_archive(value: Any) -> ImportedRequests:
     exchanges = list(har_exchanges(value))[:MOST_ITEMS]
     known = [exchange for exchange in exchanges if protocol_of(exchange.url, None) is not None]
     if not known:
-        raise Unreadable("No entry of this archive is a request to a known chat API.")
+        raise UnreadableText("No entry of this archive is a request to a known chat API.")
     # Later requests of a run contain the earlier ones: the longest body has the most.
     last = max(known, key=lambda exchange: len(exchange.body))
     number = known.index(last) + 1
@@ -198,10 +198,10 @@ def _request(
 ) -> ImportedRequests:
     value = json_value(text)[0] if body is None else body
     if not isinstance(value, dict):
-        raise Unreadable("The body of this request is not a JSON object.")
+        raise UnreadableText("The body of this request is not a JSON object.")
     protocol = protocol_of(url, value)
     if protocol is None:
-        raise Unreadable("This is not a request to a known chat API.")
+        raise UnreadableText("This is not a request to a known chat API.")
     all_notes = [*notes]
     if left := [name for name in headers if may_name_secret(name)]:
         all_notes.append(f"Left out, because they may contain a key: {', '.join(left)}.")
@@ -211,7 +211,7 @@ def _request(
     reader, unread = REQUEST_READERS[protocol], RequestNotes(protocol)
     items = [item for item in reader.items(value, unread) if not is_empty(item)][:MOST_ITEMS]
     if not items:
-        raise Unreadable("This request has no messages.")
+        raise UnreadableText("This request has no messages.")
     if not any(isinstance(item, AnswerMessage) for item in items) and not base_url:
         all_notes.append(f"Read as a request of {protocol}, judging by its form.")
     setup = reader.setup(value, unread)
@@ -374,7 +374,7 @@ def curl_commands(text: str) -> list[CurlCommand]:
             commands.append(_curl_command(words, here))
         words.clear()
     if not commands:
-        raise Unreadable("It has no curl command.")
+        raise UnreadableText("It has no curl command.")
     return commands
 
 
@@ -393,7 +393,7 @@ def _curl_command(line: list[str], here: str | None) -> CurlCommand:
             given = next(words, "") if value is None else value
             piece = here if given == "@-" and here is not None else given
             if piece.startswith("@"):
-                raise Unreadable("The body is in a file. Put its text in the command instead.")
+                raise UnreadableText("The body is in a file. Put its text in the command instead.")
             command.body += "&" + piece if command.body else piece
         elif name in ("-X", "--request"):
             command.method = (next(words, "") if value is None else value).upper()
@@ -409,7 +409,7 @@ def _curl_command(line: list[str], here: str | None) -> CurlCommand:
         elif not word.startswith("-") and not command.url:
             command.url = word
     if not command.url:
-        raise Unreadable("The command has no URL. Paste the whole command.")
+        raise UnreadableText("The command has no URL. Paste the whole command.")
     return command
 
 
@@ -417,7 +417,7 @@ def _decode_base64(coded: str) -> str:
     try:
         return base64.b64decode(coded, validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
-        raise Unreadable("The body is invalid base64.") from None
+        raise UnreadableText("The body is invalid base64.") from None
 
 
 def _option(word: str) -> tuple[str, str | None]:
@@ -442,7 +442,9 @@ def _without_heredoc(text: str) -> tuple[str, str | None]:
     body = text[line_end + 1 :] if line_end >= 0 else ""
     end = re.search(rf"(?m)^\t*{match['end']}[ \t\r]*$", body)
     if end is None:
-        raise Unreadable(f"The here-document has no end {match['end']}. Paste the whole command.")
+        raise UnreadableText(
+            f"The here-document has no end {match['end']}. Paste the whole command."
+        )
     rest = text[: match.start()] + text[match.end() : max(line_end, match.end())]
     # The line end before the end word belongs to the shell; curl sends it, but JSON ignores it.
     return rest, body[: end.start()].removesuffix("\n")
@@ -468,14 +470,14 @@ def _words(text: str) -> Iterator[str]:
             continue
         began = True
         if text.startswith("$'", place):
-            piece, place = _ansi_quoted(text, place + 2)
+            piece, place = _read_ansi_quote(text, place + 2)
         elif sign == "'":
             end = text.find("'", place + 1)
             if end < 0:
-                raise Unreadable("A quote is not closed. Paste the whole command.")
+                raise UnreadableText("A quote is not closed. Paste the whole command.")
             piece, place = text[place + 1 : end], end + 1
         elif sign == '"':
-            piece, place = _double_quoted(text, place + 1)
+            piece, place = _read_double_quote(text, place + 1)
         elif sign in "\\^" and place + 1 < len(text):
             piece, place = text[place + 1], place + 2
         else:
@@ -485,24 +487,24 @@ def _words(text: str) -> Iterator[str]:
         yield word
 
 
-def _ansi_quoted(text: str, start: int) -> tuple[str, int]:
+def _read_ansi_quote(text: str, start: int) -> tuple[str, int]:
     match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(text, start)
     if match is None:
-        raise Unreadable("A quote is not closed. Paste the whole command.")
+        raise UnreadableText("A quote is not closed. Paste the whole command.")
 
-    def spelled(escape: re.Match[str]) -> str:
+    def unescape(escape: re.Match[str]) -> str:
         number = escape[1] or escape[2] or escape[3]
         if number and int(number, 16) < 0x110000:
             return chr(int(number, 16))
         return _ESCAPES.get(escape[4] or "", escape[0])
 
-    return _ANSI.sub(spelled, match[0][:-1]), match.end()
+    return _ANSI.sub(unescape, match[0][:-1]), match.end()
 
 
-def _double_quoted(text: str, start: int) -> tuple[str, int]:
+def _read_double_quote(text: str, start: int) -> tuple[str, int]:
     match = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL).match(text, start)
     if match is None:
-        raise Unreadable("A quote is not closed. Paste the whole command.")
+        raise UnreadableText("A quote is not closed. Paste the whole command.")
     inner = re.sub(
         r'\\([\\"$`\n])', lambda escape: "" if escape[1] == "\n" else escape[1], match[0][:-1]
     )
@@ -582,13 +584,17 @@ def check_size(session: Session) -> None:
     """Unreadable if the last answer has too many parts, or the session too many calls, requests or
     forks, to draw its page in time: called after each event, before that takes long."""
     if session.turns and len(session.turns[-1].parts) > MOST_PARTS:
-        raise Unreadable(f"An answer of more than {MOST_PARTS:,} texts and calls is not imported.")
+        raise UnreadableText(
+            f"An answer of more than {MOST_PARTS:,} texts and calls is not imported."
+        )
     if len(session.by_call) > MOST_CALLS:
-        raise Unreadable(f"A session of more than {MOST_CALLS:,} calls is not imported.")
+        raise UnreadableText(f"A session of more than {MOST_CALLS:,} calls is not imported.")
     if len(session.turns) > MOST_TURNS:
-        raise Unreadable(f"A session of more than {MOST_TURNS:,} requests is not imported.")
+        raise UnreadableText(f"A session of more than {MOST_TURNS:,} requests is not imported.")
     if len(session.forks) > MOST_FORKS:
-        raise Unreadable(f"A session that was forked more than {MOST_FORKS} times is not imported.")
+        raise UnreadableText(
+            f"A session that was forked more than {MOST_FORKS} times is not imported."
+        )
 
 
 def settings_of(setup: RequestSetup, profile: Profile) -> tuple[Settings, list[str]]:
@@ -685,7 +691,7 @@ def _find_call(imported: ImportedSession, item: ResultMessage) -> Call | None:
         ("id", item.call_id) if item.call_id else ("name", item.name), []
     )
     while open_calls and not (
-        imported.session.current(open_calls[-1]) and open_calls[-1].status != "done"
+        imported.session.is_current(open_calls[-1]) and open_calls[-1].status != "done"
     ):
         open_calls.pop()
     return open_calls[-1] if open_calls else None

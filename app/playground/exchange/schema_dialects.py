@@ -69,7 +69,7 @@ def from_openapi_schema(schema: Any, depth: int = 0) -> Any:
         elif key in _COUNTS and isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
             converted[key] = int(value)
         elif key not in _SILENT:
-            converted[key] = _with_inner(key, value, ("properties",), convert)
+            converted[key] = _convert_inner(key, value, ("properties",), convert)
     _convert_exclusive(converted)
     return _with_null(converted) if schema.get("nullable") is True else converted
 
@@ -91,11 +91,13 @@ def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any
             changed |= {kind: _WRITTEN[kind] for kind in kinds}
             converted[key] = [_WRITTEN[inner] if inner in kinds else inner for inner in value]
         else:
-            converted[key] = _with_inner(key, value, _NAMED, convert)
+            converted[key] = _convert_inner(key, value, _NAMED, convert)
     return converted
 
 
-def _with_inner(key: str, value: Any, named: Sequence[str], convert: Callable[[Any], Any]) -> Any:
+def _convert_inner(
+    key: str, value: Any, named: Sequence[str], convert: Callable[[Any], Any]
+) -> Any:
     """The value of a keyword with its schemas converted; `named` have schemas by name."""
     if key in _ONE:
         return convert(value)

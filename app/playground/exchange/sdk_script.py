@@ -14,7 +14,7 @@ from typing import Any
 
 from playground.core.session import Prompt, Session, Turn
 from playground.exchange.bundle import ExportFile, SessionBundle, comment_text, file_name
-from playground.exchange.replay_read import comparable
+from playground.exchange.replay_read import is_comparable
 from playground.exchange.requests_export import (
     ExportedRequest,
     package_base,
@@ -130,7 +130,7 @@ def source(
     """(the file, sentences on its differences). `results` are texts by the tool's name."""
     value, template = asked.value, TEMPLATES.get(asked.protocol)
     base = package_base(asked)
-    if value is None or template is None or base is None or not comparable(value):
+    if value is None or template is None or base is None or not is_comparable(value):
         why = "No official Python package can send this request. Use curl."
         return f'"""{why}"""\n', (why,)
     notes = list(asked.notes)
@@ -151,7 +151,10 @@ def source(
         f"REQUEST = {literal(request)}",
         *([f"RECORDED = {literal({n: list(r) for n, r in results.items()})}"] if tools else []),
     ]
-    functions = [*_before(asked.protocol, value), "ask streamed" if asked.streams else "ask whole"]
+    functions = [
+        *_sections_before(asked.protocol, value),
+        "ask streamed" if asked.streams else "ask whole",
+    ]
     functions = [template.sections[name] for name in (*functions, *(["go on"] if tools else []))]
     functions.append(LOOP if tools else "\nask(REQUEST)\n")
     code = "\n\n".join(parts) + "\n\n" + "\n".join(functions)
@@ -260,7 +263,7 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
         # The package would call Python functions itself, but not declarations.
         config["tools"] = extra.pop("tools")
     contents = extra.get("contents")
-    if contents and all(map(_plain_content, _objects(contents))):
+    if contents and all(map(_is_plain_content, _objects(contents))):
         extra.pop("contents")
     if extra:
         config["http_options"] = {"extra_body": extra}
@@ -276,7 +279,7 @@ def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
     return value if whole else ({"not a list of objects": value},)
 
 
-def _plain_content(content: Mapping[str, Any]) -> bool:
+def _is_plain_content(content: Mapping[str, Any]) -> bool:
     """Whether the package's own types reproduce it exactly; they would re-encode bytes."""
     return content.keys() <= {"role", "parts"} and all(
         part.keys() <= _PARTS for part in _objects(content.get("parts", []))
@@ -304,7 +307,7 @@ def _gemini_client(
     return _client_code("genai.Client", [f"api_key={key}", f"http_options={literal(options)}"])
 
 
-def _before(protocol: str, value: Mapping[str, Any]) -> tuple[str, ...]:
+def _sections_before(protocol: str, value: Mapping[str, Any]) -> tuple[str, ...]:
     """The sections before the one that sends the request."""
     match protocol:
         case "openai_responses" | "gemini":

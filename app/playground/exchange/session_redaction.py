@@ -87,7 +87,7 @@ def redact_session(
     Idempotent.
     """
     known = Redactor([*secrets, *(secret_values(bundle) if shapes else ())])
-    return _SessionRedactor(bundle, known, shapes).done()
+    return _SessionRedactor(bundle, known, shapes).redact()
 
 
 def secret_values(bundle: SessionBundle) -> set[str]:
@@ -96,7 +96,7 @@ def secret_values(bundle: SessionBundle) -> set[str]:
     collector = SecretCollector()
 
     def add(name: str, text: str) -> str:
-        collector.add(text, _by_name(name, text))
+        collector.add(text, _name_spans(name, text))
         return text
 
     for logged in bundle.log:
@@ -126,7 +126,7 @@ def _host(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 
-def _by_name(name: str, text: str) -> list[Span]:
+def _name_spans(name: str, text: str) -> list[Span]:
     return [] if name.lower() in _ANYTHING else header_spans(name, text)
 
 
@@ -139,14 +139,14 @@ class _SessionRedactor:
     shapes: bool
     done_before: dict[str, str] = field(default_factory=dict)
 
-    def done(self) -> RedactedBundle:
+    def redact(self) -> RedactedBundle:
         bundle, marks = self.bundle, []
-        streamed = self._streamed()
+        streamed = self._redact_streams()
         log, turn, prompts = [], 0, 0
         for logged in bundle.log:
             turn += isinstance(logged.event, RequestSent)
             prompts += isinstance(logged.event, PromptAdded)
-            where = _where(logged.event, turn, prompts)
+            where = _place_words(logged.event, turn, prompts)
             counts = [0]
             event = streamed.get(logged.seq, logged.event)
             if isinstance(event, CallProgressed):
@@ -193,9 +193,9 @@ class _SessionRedactor:
                 redact_likely(text, self.known) if self.shapes else self.known.redact_text(text)
             )
             self.done_before[text] = masked
-        return replace_with_stars(masked, _by_name(name, masked) if self.shapes else (), "*")
+        return replace_with_stars(masked, _name_spans(name, masked) if self.shapes else (), "*")
 
-    def _streamed(self) -> dict[int, PartDelta | CallProgressed]:
+    def _redact_streams(self) -> dict[int, PartDelta | CallProgressed]:
         """The pieces of an answer, or of a call's output, that contain a part of a secret, by seq:
         the whole secret is visible only in their concatenation."""
         changed: dict[int, PartDelta | CallProgressed] = {}
@@ -285,7 +285,7 @@ def _with_chunk_text(logged: Logged, text: str) -> PartDelta | CallProgressed:
     return replace(event, output=text)
 
 
-def _where(event: Event, turn: int, prompts: int) -> str:
+def _place_words(event: Event, turn: int, prompts: int) -> str:
     match event:
         case SessionStarted() | SettingsChanged():
             return "settings"

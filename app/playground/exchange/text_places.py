@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from playground.core.arguments import name_of_step
-from playground.exchange.parsers import MOST_LOOSE_BYTES, Unreadable, without_comments
+from playground.exchange.parsers import MOST_LOOSE_BYTES, UnreadableText, without_comments
 from playground.exchange.python_source import parse_module
 from playground.exchange.tool_entry import ImportedTool
 
@@ -266,7 +266,7 @@ def _definitions(text: str) -> list[ast.AST]:
     """The functions and classes of a source, outer before inner."""
     try:
         module = parse_module(text)
-    except Unreadable:
+    except UnreadableText:
         return []
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return [node for node in ast.walk(module) if isinstance(node, kinds)]

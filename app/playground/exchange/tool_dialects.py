@@ -367,7 +367,7 @@ def other_tool(entry: Mapping[str, Any], holder: str = "") -> ImportedTool | Non
         return None  # an empty `args` alone may be that of a call or of a command
     if not names:
         return None
-    return _built(entry, OTHER_FORM, entry, None, known=("name", "description"))
+    return _build(entry, OTHER_FORM, entry, None, known=("name", "description"))
 
 
 def own_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
@@ -482,7 +482,7 @@ def _openai_tool(
         return build_tool(entry, kind, pieces, protocol)
     rest = {"strict": inner.get("strict"), "extra": extra}
     known, schema = (*_FUNCTION_KNOWN, "type"), inner.get("parameters")
-    return _built(
+    return _build(
         entry,
         kind,
         inner,
@@ -495,7 +495,7 @@ def _openai_tool(
     )
 
 
-def _built(
+def _build(
     entry: Mapping[str, Any],
     kind: str,
     inner: Mapping[str, Any],
@@ -576,7 +576,7 @@ def anthropic_tool(entry: Mapping[str, Any]) -> ImportedTool:
         "extra": protocol_extra(entry, "anthropic", _ANTHROPIC_EXTRA),
     }
     known, schema = (*_ANTHROPIC_KNOWN, *_ANTHROPIC_EXTRA), entry.get("input_schema")
-    return _built(entry, ANTHROPIC, entry, schema, "anthropic", known=known, rest=rest)
+    return _build(entry, ANTHROPIC, entry, schema, "anthropic", known=known, rest=rest)
 
 
 # -- Gemini ------------------------------------------------------------------------------------
@@ -629,7 +629,7 @@ def gemini_tool(entry: Any) -> ImportedTool:
     outputs = [from_openapi_schema(entry[name]) for name in _GEMINI_OUTPUTS if name in entry]
     schema, output = (values[0] if values else None for values in (schemas, outputs))
     rest = {"extra": protocol_extra(entry, "gemini", _GEMINI_EXTRA)}
-    return _built(
+    return _build(
         entry,
         GEMINI,
         entry,
@@ -657,14 +657,14 @@ def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
     notes.append("To call it on its server, add the server and its tools there.")
     schema, output = entry.get("inputSchema"), entry.get("outputSchema")
     known = (*_MCP_KNOWN, "_meta")
-    return _built(entry, MCP, entry, schema, known=known, output=output, notes=notes)
+    return _build(entry, MCP, entry, schema, known=known, output=output, notes=notes)
 
 
 def bedrock_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """The content of `toolSpec`: an inputSchema that is `{"json": schema}`."""
     schema, rest = entry["inputSchema"].get("json"), {"strict": entry.get("strict")}
     known = ("name", "description", "inputSchema", "strict")
-    return _built(entry, BEDROCK, entry, schema, known=known, rest=rest)
+    return _build(entry, BEDROCK, entry, schema, known=known, rest=rest)
 
 
 # -- JSON Schema alone, and LangChain ----------------------------------------------------------
@@ -689,7 +689,7 @@ def schema_tool(entry: Mapping[str, Any], file: str = "") -> ImportedTool:
         notes.append(f"The schema has no title, so the tool is called {name}.")
     parameters = {key: entry[key] for key in entry if key not in ("title", "description", "name")}
     inner = {"name": name, "description": entry.get("description")}
-    return _built(entry, JSON_SCHEMA, inner, parameters, known=tuple(inner), notes=notes)
+    return _build(entry, JSON_SCHEMA, inner, parameters, known=tuple(inner), notes=notes)
 
 
 def is_langchain(entry: Mapping[str, Any]) -> bool:
@@ -709,11 +709,11 @@ def langchain_tool(entry: Mapping[str, Any]) -> ImportedTool:
     parameters = next(filter(None, read.values()), None)
     if parameters is None:
         inner = {name: entry[name] for name in entry if name not in schemas[1:]}
-        return _built(entry, LANGCHAIN, inner, None, known=known)
+        return _build(entry, LANGCHAIN, inner, None, known=known)
     schema = parameters.schema
     for word, own in (("title", entry.get("name")), ("description", entry.get("description"))):
         if isinstance(schema.get(word), str) and schema[word] != own:
             notes.append(f"The {word} of the whole arguments object was left out.")
     schema = {name: schema[name] for name in schema if name not in ("title", "description")}
     notes += parameters.notes
-    return _built(entry, LANGCHAIN, entry, schema, known=known, notes=notes)
+    return _build(entry, LANGCHAIN, entry, schema, known=known, notes=notes)

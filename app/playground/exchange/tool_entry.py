@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from playground.core.errors import BadTool
-from playground.core.servers import Replaced, Server
+from playground.core.servers import KeyReplacement, Server
 from playground.core.tools import NAME, Tool
 from playground.exchange.parameter_forms import explain_unread, read_parameters
 from playground.exchange.schema_dialects import is_object_type, with_json_types
 from playground.protocols.provider_tools import Runner
 from playground.schema import schema_checks
 from playground.schema.names import legal_name, shorten_name
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from playground.schema.schema_checks import all_subschemas
 from playground.schema.validate import check_tool
 
@@ -55,7 +55,7 @@ class ImportedServer:
     name: str
     notes: tuple[str, ...] = ()
     problem: str = ""
-    replaced: tuple[Replaced, ...] = ()
+    replaced: tuple[KeyReplacement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def build_tool(
     imported = ImportedTool(None, clip(pieces.name), entry, protocol, kind)
     notes = list(pieces.notes)
     try:
-        name = _legal(pieces.name, notes)
+        name = _legal_name(pieces.name, notes)
         data: dict[str, Any] = {
             "name": name,
             "description": "" if pieces.description is None else pieces.description,
@@ -168,7 +168,7 @@ def clip(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _legal(name: Any, notes: list[str]) -> str:
+def _legal_name(name: Any, notes: list[str]) -> str:
     if not isinstance(name, str) or not name.strip():
         raise BadTool("It has no name. Give it one in the file.", "/name")
     if NAME.fullmatch(name):
@@ -184,7 +184,7 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
     if (read := read_parameters(parameters, "parameters")) is not None:
         parameters = read.schema
         notes += read.notes
-    elif _says_no_type(parameters):
+    elif _has_no_type(parameters):
         raise BadTool(f"Its schema {explain_unread(parameters)}.", "/parameters")
     if isinstance(parameters, Mapping) and "type" not in parameters:
         notes.append('Its parameters had no "type", so "object" was added.')
@@ -200,7 +200,7 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
     return {"parameters": parameters}
 
 
-def _says_no_type(parameters: Any) -> bool:
+def _has_no_type(parameters: Any) -> bool:
     """Whether what could not be read has no type that the check of schemas would refuse."""
     if isinstance(parameters, Mapping):
         kind = parameters.get("type", "object")
@@ -218,7 +218,7 @@ def _executor(pieces: ToolParts, name: str, notes: list[str]) -> dict[str, Any]:
 def sample_result(output: Any, name: str) -> Any:
     """A sample of the declared result, or a text."""
     if isinstance(output, Mapping) and schema_checks.fault(output) is None and _is_small(output):
-        return satisfying(output)
+        return sample_value(output)
     return f"A made-up result of {name}."
 
 

@@ -16,11 +16,11 @@ from playground.core.errors import BadInput, PlaygroundError
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.serialization import to_data
 from playground.core.tools import Tool, ToolChoice, ToolResult
-from playground.exchange.python_signature import face, python_file
-from playground.protocols.raw_json import Quoted, parse_json
+from playground.exchange.python_signature import python_file, python_source
+from playground.protocols.raw_json import JsonText, parse_json
 from playground.protocols.registry import CODECS, REQUEST_READERS
 from playground.protocols.request import AnswerMessage, RequestNotes
-from playground.render.filters import pretty
+from playground.render.filters import pretty_json
 from playground.schema.http_parameters import OPENAPI_STYLES, HttpParameter, parameters_of
 from playground.schema.validate import METHODS, WITH_BODY
 
@@ -44,7 +44,7 @@ _QUIRKS: Mapping[str, tuple[str, ...]] = {"openai_chat": ("custom_tools",)}
 
 _SLUG = re.compile(r"[^A-Za-z0-9_-]+")
 
-Text = tuple[str, list[str]]
+TextWithNotes = tuple[str, list[str]]
 """(the text of the file, notes)."""
 
 _TITLE = ("title", "description")
@@ -263,7 +263,7 @@ class ToolFormat:
     label: str
     ending: str
     media_type: str
-    text: Callable[[Sequence[Tool]], Text]
+    text: Callable[[Sequence[Tool]], TextWithNotes]
 
 
 @dataclass(frozen=True)
@@ -296,19 +296,19 @@ def write_tools(name: str, tools: Sequence[Tool], called: str = "") -> ToolFile:
     )
 
 
-def _pretty(value: Any) -> str:
+def _json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _one_or_all(values: Sequence[Any]) -> str:
-    return _pretty(values[0] if len(values) == 1 else list(values))
+def _json_of_values(values: Sequence[Any]) -> str:
+    return _json(values[0] if len(values) == 1 else list(values))
 
 
-def _write_own(tools: Sequence[Tool]) -> Text:
-    return _one_or_all([_data(tool) for tool in tools]), []
+def _write_own(tools: Sequence[Tool]) -> TextWithNotes:
+    return _json_of_values([_data(tool) for tool in tools]), []
 
 
-def _write_lines(tools: Sequence[Tool]) -> Text:
+def _write_lines(tools: Sequence[Tool]) -> TextWithNotes:
     return "\n".join(json.dumps(_data(tool), ensure_ascii=False) for tool in tools), []
 
 
@@ -319,7 +319,7 @@ def _data(tool: Tool) -> dict[str, Any]:
     return data
 
 
-def _around(tools: Sequence[Tool], *messages: Message, **more: Any) -> ModelRequest:
+def _example_request(tools: Sequence[Tool], *messages: Message, **more: Any) -> ModelRequest:
     """A request with these tools; `more` are other fields of it."""
     messages = messages or (Message("user", (MessagePart("text", "Hello."),)),)
     return ModelRequest("", "", messages, tuple(tools), ToolChoice(), **more)
@@ -327,12 +327,12 @@ def _around(tools: Sequence[Tool], *messages: Message, **more: Any) -> ModelRequ
 
 def _tools_sent(protocol: str, tools: Sequence[Tool], **more: Any) -> tuple[Any, tuple[str, ...]]:
     """(the tools of a request's body, notes on what is left out or changed)."""
-    sent = CODECS[protocol].encode(_around(tools, **more))
+    sent = CODECS[protocol].encode(_example_request(tools, **more))
     return json.loads(sent.body).get("tools"), sent.notes
 
 
 @dataclass(frozen=True)
-class OnWire:
+class WireForm:
     """A tool, or its result, as `protocol` sends it: JSON text, "" if the encoder refuses it.
     `notes` say what the protocol could not express."""
 
@@ -341,27 +341,27 @@ class OnWire:
     notes: Sequence[str] = ()
 
 
-def tool_as_sent(tool: Tool) -> Iterator[OnWire]:
+def tool_as_sent(tool: Tool) -> Iterator[WireForm]:
     """The tool's entry in a request, in each protocol."""
     for protocol in CODECS:
         try:
             listed, notes = _tools_sent(protocol, [tool])
         except PlaygroundError as error:
-            yield OnWire(protocol, "", (str(error),))
+            yield WireForm(protocol, "", (str(error),))
             continue
         match listed:
             case [{"functionDeclarations": [entry]}] | [entry]:
-                yield OnWire(protocol, pretty(entry), notes)
+                yield WireForm(protocol, pretty_json(entry), notes)
             case _:
-                yield OnWire(protocol, pretty(listed), notes)
+                yield WireForm(protocol, pretty_json(listed), notes)
 
 
-def _write_protocol(protocol: str) -> Callable[[Sequence[Tool]], Text]:
+def _write_protocol(protocol: str) -> Callable[[Sequence[Tool]], TextWithNotes]:
     quirks = _QUIRKS.get(protocol, ())
 
-    def text(tools: Sequence[Tool]) -> Text:
+    def text(tools: Sequence[Tool]) -> TextWithNotes:
         listed, notes = _tools_sent(protocol, tools, stream=False, quirks=quirks)
-        return _pretty(listed), [*notes, *_answer_notes(tools)]
+        return _json(listed), [*notes, *_answer_notes(tools)]
 
     return text
 
@@ -372,7 +372,7 @@ def _answer_notes(tools: Sequence[Tool]) -> list[str]:
     return ["This format does not include the tools' executors."] if kinds else []
 
 
-def _write_mcp(tools: Sequence[Tool]) -> Text:
+def _write_mcp(tools: Sequence[Tool]) -> TextWithNotes:
     listed = []
     for tool in tools:
         entry: dict[str, Any] = {"name": tool.name}
@@ -383,18 +383,18 @@ def _write_mcp(tools: Sequence[Tool]) -> Text:
             if key in tool.config:
                 entry[word] = tool.config[key]
         listed.append(entry)
-    return _pretty({"tools": listed}), [*_answer_notes(tools), *_lossy_notes(tools)]
+    return _json({"tools": listed}), [*_answer_notes(tools), *_lossy_notes(tools)]
 
 
-def _write_schema(tools: Sequence[Tool]) -> Text:
+def _write_schema(tools: Sequence[Tool]) -> TextWithNotes:
     schemas = []
     for tool in tools:
         described = {"description": tool.description} if tool.description else {}
         schemas.append({"title": tool.name, **described, **_without_title(tool)})
-    return _one_or_all(schemas), _schema_notes(tools)
+    return _json_of_values(schemas), _schema_notes(tools)
 
 
-def _write_langchain(tools: Sequence[Tool]) -> Text:
+def _write_langchain(tools: Sequence[Tool]) -> TextWithNotes:
     entries = [
         {
             "name": tool.name,
@@ -403,7 +403,7 @@ def _write_langchain(tools: Sequence[Tool]) -> Text:
         }
         for tool in tools
     ]
-    return _one_or_all(entries), _schema_notes(tools)
+    return _json_of_values(entries), _schema_notes(tools)
 
 
 def _without_title(tool: Tool) -> dict[str, Any]:
@@ -430,12 +430,12 @@ def _lossy_notes(tools: Sequence[Tool]) -> list[str]:
     ]
 
 
-def _write_python(tools: Sequence[Tool]) -> Text:
-    notes = [f"{tool.name}: {loss}" for tool in tools for loss in face(tool).lossy]
+def _write_python(tools: Sequence[Tool]) -> TextWithNotes:
+    notes = [f"{tool.name}: {loss}" for tool in tools for loss in python_source(tool).lossy]
     return python_file(tools), [*notes, *_answer_notes(tools)]
 
 
-def _json_format(label: str, text: Callable[[Sequence[Tool]], Text]) -> ToolFormat:
+def _json_format(label: str, text: Callable[[Sequence[Tool]], TextWithNotes]) -> ToolFormat:
     return ToolFormat(label, "json", "application/json", text)
 
 
@@ -461,7 +461,7 @@ def wire_results(
     arguments: str,
     result: ToolResult,
     quirks: Mapping[str, Sequence[str]] | None = None,
-) -> list[OnWire]:
+) -> list[WireForm]:
     """The result of one call of `tool` in each protocol; `quirks` by protocol, as in a profile."""
     return [
         _wire_result(name, tool, arguments, result, (quirks or {}).get(name, ())) for name in CODECS
@@ -470,7 +470,7 @@ def wire_results(
 
 def _wire_result(
     protocol: str, tool: Tool, arguments: str, result: ToolResult, quirks: Sequence[str]
-) -> OnWire:
+) -> WireForm:
     call = MessagePart("call", arguments, tool.name, CALL_ID)
     answer = MessagePart(
         "result", name=tool.name, call_id=CALL_ID, content=result.content, is_error=result.is_error
@@ -481,22 +481,22 @@ def _wire_result(
         Message("results", (answer,)),
     )
     try:
-        sent = CODECS[protocol].encode(_around([tool], *history, quirks=tuple(quirks)))
+        sent = CODECS[protocol].encode(_example_request([tool], *history, quirks=tuple(quirks)))
     except BadInput as error:
-        return OnWire(protocol, "", (str(error),))
-    return OnWire(protocol, _results_after_call(protocol, sent.body.decode()), sent.notes)
+        return WireForm(protocol, "", (str(error),))
+    return WireForm(protocol, _results_after_call(protocol, sent.body.decode()), sent.notes)
 
 
 def _results_after_call(protocol: str, body: str) -> str:
     """The items after the call in the list that contains the history."""
-    value, quoted = parse_json(body), Quoted(body)
+    value, quoted = parse_json(body), JsonText(body)
     items = REQUEST_READERS[protocol].items(value, RequestNotes(protocol))
     *_, (member, call, *_) = (item.at for item in items if isinstance(item, AnswerMessage))
     pieces = [quoted.member(member, place) for place in range(int(call) + 1, len(value[member]))]
     return pieces[0] if len(pieces) == 1 else f"[{','.join(pieces)}]"
 
 
-def results_data(results: Sequence[OnWire]) -> dict[str, object]:
+def results_data(results: Sequence[WireForm]) -> dict[str, object]:
     """The results by protocol for a script: the parsed value, the text, the notes."""
     return {
         result.protocol: {

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 
-from playground.core.json_values import TooDeep, load_json
+from playground.core.json_values import TooDeepError, load_json
 from playground.exchange import openapi, python_source, python_values
 from playground.exchange.mcp_config import with_free_name
 from playground.exchange.openapi_documents import Files, bundle
 from playground.exchange.parsers import (
     MOST_BYTES,
-    Unreadable,
+    UnreadableText,
     json_lines,
     json_value,
     toml_value,
@@ -108,14 +108,16 @@ def import_tools(
     try:
         if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
             most = MOST_BYTES // (1024 * 1024)
-            raise Unreadable(f"The text is larger than {most} MB. Import it in smaller files.")
+            raise UnreadableText(f"The text is larger than {most} MB. Import it in smaller files.")
         asked = _ImportRequest(name, most, Files(files or {}), pick, {})
         with one_document():
             was = _read_source(text.removeprefix("\ufeff"), name, asked)
             return replace(_collect(was, asked), parts=tuple(asked.parts))
     # The last two are a net: the parsers bound the depth.
-    except (Unreadable, RecursionError, MemoryError) as error:
-        problem = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
+    except (UnreadableText, RecursionError, MemoryError) as error:
+        problem = (
+            str(error) if isinstance(error, UnreadableText) else "The text is nested too deep."
+        )
         return ImportedTools(problem=problem)
 
 
@@ -123,11 +125,11 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
     ending = posixpath.splitext(name.lower())[1]
     start = _start(text)
     if not start:
-        raise Unreadable(f"It is empty. Import {_FORMS}.")
+        raise UnreadableText(f"It is empty. Import {_FORMS}.")
     if ending in MARKDOWN and start not in ("{", "["):
         return _blocks(text, request)
     if start == "<":
-        raise Unreadable(
+        raise UnreadableText(
             "This is HTML or XML, which has no tools. To import a shared session, use Import a "
             "session."
         )
@@ -136,30 +138,30 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
     if start in "{[" and not (start == "[" and _is_toml(text, ending)):
         return _json(text, name, request)
     if language := language_by_ending(name):
-        raise Unreadable(_of_language(language))
+        raise UnreadableText(_language_note(language))
     if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
         return _ToolSource("TOML", read_tools(toml_value(text), name))
     if ending == ".py":
         return _python(text, name)
     if ending not in (".yaml", ".yml"):
-        not_python: Unreadable | None = None
+        not_python: UnreadableText | None = None
         if _PYTHON.search(text):
             try:
                 return _python(text, name)
-            except Unreadable as error:
+            except UnreadableText as error:
                 not_python = error
         if _AT_FENCE.search(text):
             return _blocks(text, request)
         if language := language_by_content(text):
-            raise Unreadable(_of_language(language))
+            raise UnreadableText(_language_note(language))
         if not_python:
             raise not_python
     if ending in (".yaml", ".yml") or _YAML.search(text):
         return _value("YAML", yaml_value(text), name, request)
-    raise Unreadable(f"{_UNKNOWN} Import {_FORMS}.")
+    raise UnreadableText(f"{_UNKNOWN} Import {_FORMS}.")
 
 
-def _of_language(language: str) -> str:
+def _language_note(language: str) -> str:
     return (
         f"This is {language}. The only supported source code is Python. Import the tools as the "
         "JSON that the program sends, or import it as an MCP server."
@@ -177,9 +179,9 @@ def _blocks(text: str, request: _ImportRequest) -> _ToolSource:
     """The content of all fenced blocks of Markdown; each keeps the numbers of its lines."""
     blocks = code_blocks(text)
     if not blocks:
-        raise Unreadable(f"It contains no code block (```). Import {_FORMS}.")
+        raise UnreadableText(f"It contains no code block (```). Import {_FORMS}.")
     if len(blocks) * text.count("\n") > _MOST_PADDED:
-        raise Unreadable(
+        raise UnreadableText(
             f"It has {len(blocks):,} code blocks, too many for a text of this length. Import "
             "only the block with the tools or servers."
         )
@@ -189,7 +191,7 @@ def _blocks(text: str, request: _ImportRequest) -> _ToolSource:
         try:
             source = _read_source("\n" * (block.line - 1) + block.text, "", request)
             has_any, items = _peek(source.items)
-        except Unreadable as error:
+        except UnreadableText as error:
             unused.append((block, str(error), None))
             continue
         source = replace(source, items=items)
@@ -198,14 +200,14 @@ def _blocks(text: str, request: _ImportRequest) -> _ToolSource:
         else:
             unused.append((block, "", source))
     if not sources:
-        return _of_unused(unused)
+        return _unused_source(unused)
     if len(sources) == 1 and not unused:
         return sources[0]
     notes = [note for source in sources for note in source.notes]
     if unused:
         notes.append(_count_unused(unused, len(blocks)))
     choices = sources[0].choices if len(sources) == 1 else None
-    items = _each_once(chain.from_iterable(source.items for source in sources))
+    items = _unique_items(chain.from_iterable(source.items for source in sources))
     return _ToolSource(sources[0].kind, items, list(dict.fromkeys(notes)), choices)
 
 
@@ -222,7 +224,7 @@ def _peek(
     return False, seen
 
 
-def _of_unused(unused: Sequence[tuple[CodeBlock, str, _ToolSource | None]]) -> _ToolSource:
+def _unused_source(unused: Sequence[tuple[CodeBlock, str, _ToolSource | None]]) -> _ToolSource:
     """What the blocks of a text without any tool or server have: their refusals, or the reasons why
     they cannot be read."""
     refused = [source for _, _, source in unused if source is not None]
@@ -232,10 +234,10 @@ def _of_unused(unused: Sequence[tuple[CodeBlock, str, _ToolSource | None]]) -> _
     reasons = [(block, problem) for block, problem, _ in unused if problem]
     known = [reason for reason in reasons if not reason[1].startswith(_UNKNOWN)] or reasons
     if len(unused) == 1 and known:
-        raise Unreadable(known[0][1])
+        raise UnreadableText(known[0][1])
     sentences = " ".join(f"Block at line {block.line}: {problem}" for block, problem in known[:3])
     problem = f"None of its {len(unused)} code blocks has tools or servers."
-    raise Unreadable(f"{problem} {sentences or f'Import {_FORMS}.'}")
+    raise UnreadableText(f"{problem} {sentences or f'Import {_FORMS}.'}")
 
 
 def _count_unused(unused: Sequence[tuple[CodeBlock, str, _ToolSource | None]], count: int) -> str:
@@ -247,7 +249,7 @@ def _count_unused(unused: Sequence[tuple[CodeBlock, str, _ToolSource | None]], c
     )
 
 
-def _each_once(
+def _unique_items(
     items: Iterable[ImportedTool | ImportedServer],
 ) -> Iterator[ImportedTool | ImportedServer]:
     """The items of several blocks: what several show alike is one, and servers have names of their
@@ -283,7 +285,7 @@ def _value(
 def _json(text: str, name: str, request: _ImportRequest) -> _ToolSource:
     try:
         value, note = json_value(text)
-    except Unreadable:
+    except UnreadableText:
         lines = _lines(text, name)
         if lines is not None:
             return _ToolSource("JSON Lines", lines)
@@ -300,7 +302,7 @@ def _literal(text: str) -> _ToolSource | None:
     however invalid."""
     try:
         load_json(text)
-    except TooDeep:
+    except TooDeepError:
         return None
     except ValueError:
         pass
@@ -308,7 +310,7 @@ def _literal(text: str) -> _ToolSource | None:
         return None
     try:
         was = _python(f"tools = {text.lstrip()}", "")
-    except Unreadable:
+    except UnreadableText:
         return None
     return (
         _ToolSource("Python", was.items, [*was.notes, "It was read as Python."])
@@ -328,10 +330,10 @@ def _python(text: str, name: str) -> _ToolSource:
     """The tools of a Python file: its functions, and those among its values. Those of one name are
     merged, with the function to run and the schema that was written for it."""
     tree = python_source.parse_module(text)
-    problem: Unreadable | None = None
+    problem: UnreadableText | None = None
     try:
         file = python_source.read_file(tree)
-    except Unreadable as error:
+    except UnreadableText as error:
         file, problem = PythonFile(), error
     listed = python_values.list_tools(tree, file.read)
     from_values = [
@@ -361,11 +363,11 @@ def _python(text: str, name: str) -> _ToolSource:
         for entry in from_values
         if id(entry) not in used and (entry.tool is not None or not functions)
     ]
-    notes = [*listed.notes, *file.notes, *_not_offered(others)]
+    notes = [*listed.notes, *file.notes, *_omitted_note(others)]
     return _ToolSource("Python", [*merged, *rest], notes)
 
 
-def _not_offered(others: Sequence[Function]) -> list[str]:
+def _omitted_note(others: Sequence[Function]) -> list[str]:
     names = [function.function for function in others]
     if not names:
         return []
@@ -405,7 +407,7 @@ def _lines(text: str, name: str) -> Iterator[ImportedTool | ImportedServer] | No
 
 def _each_line(text: str, name: str) -> Iterator[ImportedTool | ImportedServer]:
     for _, value in json_lines(text):
-        if isinstance(value, Unreadable):
+        if isinstance(value, UnreadableText):
             yield refused_tool({}, "JSON Lines", "", str(value))
         else:
             yield from read_tools(value, name)

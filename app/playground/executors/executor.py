@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from playground.core.arguments import ABSENT, at
+from playground.core.arguments import ABSENT, value_at_steps
 from playground.core.events import Problem
 from playground.core.json_values import ExactNumber, load_spelled
 from playground.core.tools import Content, Tool, ToolResult, image_type
@@ -54,7 +54,7 @@ ANY_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 """Also matches text that may only have been meant as a placeholder."""
 
 
-class Report(Protocol):
+class ReportProgress(Protocol):
     """Progress: the tool's own message, its fraction done (0..1) or None, and what was printed
     since the last report."""
 
@@ -81,7 +81,7 @@ class Deadline:
         return True
 
     @asynccontextmanager
-    async def within(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    async def time_limit(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
         """Like asyncio.timeout, for `seconds` and extensions."""
         async with asyncio.timeout(seconds + self.extended_s) as limit:
             self._limits.append(limit)
@@ -91,7 +91,7 @@ class Deadline:
                 self._limits.remove(limit)
 
 
-def _unchanged(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -118,7 +118,7 @@ class Invocation:
     code: str = ""
     lift: bool = False
     deadline: Deadline = field(default_factory=Deadline)
-    redact: Callable[[Any], Any] = _unchanged
+    redact: Callable[[Any], Any] = _identity
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ class CallCheck:
 
 
 class Executor(Protocol):
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult: ...
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck: ...
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult: ...
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck: ...
 
 
-class Lasting(Protocol):
+class StatefulExecutor(Protocol):
     """An executor with state between calls: connections, tasks, caches."""
 
     async def forget(self, session: str) -> None:
@@ -156,7 +156,7 @@ class Lasting(Protocol):
 class ThrottledProgress:
     """Collects printed text until it is sent; of the messages in one interval the last is sent."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ReportProgress) -> None:
         self._report = report
         self._text = ""
         self._fraction: float | None = None
@@ -171,15 +171,15 @@ class ThrottledProgress:
     def tell(self, text: str, fraction: float | None) -> None:
         """The tool's own report. The fraction is 0..1 or None."""
         self._text, self._fraction, self._news = text[-MAX_TEXT:], fraction, True
-        self._soon()
+        self._schedule_flush()
 
-    def printed(self, text: str) -> None:
+    def add_output(self, text: str) -> None:
         """The tool's output, as it is printed."""
         if text:
             whole = self._output + text
             self._output = whole[-MAX_PIECE:]
             self._left_out += len(whole) - len(self._output)
-            self._soon()
+            self._schedule_flush()
 
     def close(self) -> None:
         """Sends what is left; nothing is reported after this."""
@@ -188,7 +188,7 @@ class ThrottledProgress:
         self._flush(last=True)
         self._closed = True
 
-    def _soon(self) -> None:
+    def _schedule_flush(self) -> None:
         if self._timer is None and not self._closed:
             self._flush()
 
@@ -229,7 +229,7 @@ def image_content(data: bytes) -> Content | None:
 # -- our own scripts, started by their path
 
 
-def by_path(script: Path, *arguments: str) -> tuple[str, ...]:
+def script_command(script: Path, *arguments: str) -> tuple[str, ...]:
     """The command line after the interpreter and its options, to start one of our scripts in an
     interpreter that may not be ours.
 
@@ -258,15 +258,17 @@ def fill_template(template: Any, arguments: dict[str, Any], known: Collection[st
 
     def value_at(place: re.Match[str]) -> Any:
         steps = steps_of(place)
-        value = at(arguments, steps)
+        value = value_at_steps(arguments, steps)
         if value is not ABSENT:
             return value
         return "" if steps and steps[0] in known else place[0]
 
-    return _filled(template, value_at)
+    return _fill(template, value_at)
 
 
-def left_empty(template: Any, arguments: dict[str, Any], known: Collection[str]) -> list[str]:
+def empty_placeholders(
+    template: Any, arguments: dict[str, Any], known: Collection[str]
+) -> list[str]:
     """The distinct placeholders that `fill_template` replaces by an empty text, as written."""
     match template:
         case str():
@@ -274,29 +276,29 @@ def left_empty(template: Any, arguments: dict[str, Any], known: Collection[str])
             empty = [
                 text
                 for text, steps in places
-                if steps and steps[0] in known and at(arguments, steps) is ABSENT
+                if steps and steps[0] in known and value_at_steps(arguments, steps) is ABSENT
             ]
             return list(dict.fromkeys(empty))
         case dict():
-            return left_empty(list(template.values()), arguments, known)
+            return empty_placeholders(list(template.values()), arguments, known)
         case list():
-            every = (left_empty(item, arguments, known) for item in template)
+            every = (empty_placeholders(item, arguments, known) for item in template)
             return list(dict.fromkeys(text for several in every for text in several))
     return []
 
 
-def filled_or_absent(template: Any, arguments: dict[str, Any]) -> Any:
+def fill_present(template: Any, arguments: dict[str, Any]) -> Any:
     """Like `fill_template`, but members and items that are a single placeholder without its
     argument are left out, and a placeholder in a longer text becomes empty. ABSENT if nothing
     remains."""
 
     def value_at(place: re.Match[str]) -> Any:
-        return at(arguments, steps_of(place))
+        return value_at_steps(arguments, steps_of(place))
 
-    return _filled(template, value_at)
+    return _fill(template, value_at)
 
 
-def unfilled(template: Any, known: Collection[str]) -> list[tuple[str, str]]:
+def unfilled_placeholders(template: Any, known: Collection[str]) -> list[tuple[str, str]]:
     """The placeholders that stay as written if a call has the arguments `known`: each as its text
     and the name in it."""
     match template:
@@ -309,9 +311,13 @@ def unfilled(template: Any, known: Collection[str]) -> list[tuple[str, str]]:
                     names.append((place[0], steps[0] if steps else place[1]))
             return list(dict.fromkeys(names))
         case dict():
-            return unfilled(list(template.values()), known)
+            return unfilled_placeholders(list(template.values()), known)
         case list():
-            return list(dict.fromkeys(text for item in template for text in unfilled(item, known)))
+            return list(
+                dict.fromkeys(
+                    text for item in template for text in unfilled_placeholders(item, known)
+                )
+            )
     return []
 
 
@@ -319,7 +325,7 @@ def steps_of(place: re.Match[str]) -> list[str]:
     return place[1].split(".")[1:]
 
 
-def _filled(template: Any, replace_place: Callable[[re.Match[str]], Any]) -> Any:
+def _fill(template: Any, replace_place: Callable[[re.Match[str]], Any]) -> Any:
     match template:
         case str():
             whole = PLACE.fullmatch(template)
@@ -327,10 +333,10 @@ def _filled(template: Any, replace_place: Callable[[re.Match[str]], Any]) -> Any
                 return replace_place(whole)
             return PLACE.sub(lambda place: as_text(replace_place(place)), template)
         case dict():
-            members = ((key, _filled(item, replace_place)) for key, item in template.items())
+            members = ((key, _fill(item, replace_place)) for key, item in template.items())
             return {key: item for key, item in members if item is not ABSENT}
         case list():
-            items = (_filled(item, replace_place) for item in template)
+            items = (_fill(item, replace_place) for item in template)
             return [item for item in items if item is not ABSENT]
     return template
 

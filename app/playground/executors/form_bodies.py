@@ -22,7 +22,7 @@ from playground.executors.executor import as_text
 from playground.executors.parameter_styles import (
     RAW,
     RESERVED_IN_QUERY,
-    in_content_type,
+    encode_as,
     name_value_pairs,
 )
 from playground.schema.http_parameters import HttpParameter
@@ -55,7 +55,7 @@ def form_body(values: Mapping[str, Any], fields: Mapping[str, HttpParameter]) ->
             pairs += [f"{name}={text}" for name, text in styled]
             continue
         name, kind = (own.name, own.content_type) if own else (argument, "")
-        several = [(name, in_content_type(kind, item)) for item in _items(value)]
+        several = [(name, encode_as(kind, item)) for item in _items(value)]
         pairs += [urlencode(several, errors="replace")] if several else []
     return "&".join(pairs).encode()
 
@@ -102,7 +102,7 @@ def _parts(argument: str, value: Any, own: HttpParameter | None) -> list[_Part]:
 
 def _part(name: str, value: Any, kind: str) -> _Part:
     kind = kind or ("application/json" if isinstance(value, dict | list) else "")
-    return _Part(name, _bytes(in_content_type(kind, value)), kind)
+    return _Part(name, _bytes(encode_as(kind, value)), kind)
 
 
 def _file(own: HttpParameter, value: Any) -> _Part:
@@ -123,16 +123,16 @@ def _file(own: HttpParameter, value: Any) -> _Part:
 
 
 def _head(part: _Part) -> bytes:
-    lines = [f'Content-Disposition: form-data; name="{_quoted(part.name)}"']
+    lines = [f'Content-Disposition: form-data; name="{_quote_name(part.name)}"']
     if part.file_name:
-        lines[0] += f'; filename="{_quoted(part.file_name)}"'
+        lines[0] += f'; filename="{_quote_name(part.file_name)}"'
     if part.kind:
         lines.append(f"Content-Type: {part.kind}")
     lines += [f"{name}: {value}" for name, value in part.headers.items()]
     return _bytes("\r\n".join(lines))
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     """As browsers write it (https://html.spec.whatwg.org/#multipart-form-data)."""
     return name.replace("\r", "%0D").replace("\n", "%0A").replace('"', "%22")
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
-from playground.core.arguments import ABSENT, at
+from playground.core.arguments import ABSENT, value_at_steps
 from playground.core.errors import BadInput, PlaygroundError
 from playground.core.events import Problem
 from playground.core.json_values import load_spelled
@@ -33,17 +33,17 @@ from playground.executors.executor import (
     PLACE,
     CallCheck,
     Invocation,
-    Report,
+    ReportProgress,
     ThrottledProgress,
     as_json,
     as_text,
-    filled_or_absent,
+    fill_present,
     image_content,
     parse_arguments,
     steps_of,
 )
 from playground.executors.form_bodies import FORM, form_body, multipart_body, value_body
-from playground.executors.parameter_styles import in_content_type, write_parameter
+from playground.executors.parameter_styles import encode_as, write_parameter
 from playground.net import fetch as net_fetch
 from playground.net.addresses import Resolve, resolve_host
 from playground.net.client import NetworkError
@@ -80,7 +80,7 @@ class Http:
     def __init__(self, keys: Keys, resolve: Resolve = resolve_host) -> None:
         self._keys, self._resolve = keys, resolve
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         """One request. A response status of 300 and above is an error, with the server's body."""
         config = invocation.tool.config
         progress = ThrottledProgress(report)
@@ -102,7 +102,7 @@ class Http:
                 hosts=tuple(config.get("hosts", ())),
                 max_bytes=invocation.max_output,
                 timeout_s=None,  # the limit of all executors can be extended, and decides
-                report=lambda came, whole: progress.tell(*_so_far(came, whole)),
+                report=lambda came, whole: progress.tell(*_progress(came, whole)),
                 resolve=self._resolve,
             )
         except NetworkError as trouble:
@@ -114,7 +114,7 @@ class Http:
             progress.close()
         return _result(request, fetched, Redactor(secrets))
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         """Adds a note with the request if arguments are written in a style, so that the card shows
         what they become."""
         problems = (_request_note(tool, arguments),) if tool.config.get("parameters") else ()
@@ -122,7 +122,7 @@ class Http:
 
     def _key(self, name: str, url: str, secrets: list[str]) -> str:
         """The key, written for a query and added to `secrets`. BadInput if it is missing."""
-        key = self._keys.for_tool(name, url)
+        key = self._keys.tool_key(name, url)
         secrets.append(key)
         return quote(key, safe="")
 
@@ -130,7 +130,7 @@ class Http:
         """The value to send; its keys are added to `secrets`. BadInput if one is missing."""
         words = list(pieces)
         for place in range(1, len(words), 2):
-            words[place] = self._keys.for_tool(words[place], url)
+            words[place] = self._keys.tool_key(words[place], url)
             secrets.append(words[place])
         value = "".join(words)
         if not value.isprintable() or not value.isascii():
@@ -164,13 +164,15 @@ def _request_note(tool: Tool, arguments: str) -> Problem:
     return Problem("note", text if len(text) <= _MOST_NOTE else f"{text[: _MOST_NOTE - 1]}…")
 
 
-def _so_far(came: int, whole: int | None) -> tuple[str, float | None]:
+def _progress(came: int, whole: int | None) -> tuple[str, float | None]:
     if not whole:
         return f"{came:,} bytes received", None
     return f"{came:,} of {whole:,} bytes received", min(1.0, came / whole)
 
 
-def _result(request: Request, fetched: net_fetch.FetchResponse, redactor: Redactor) -> ToolResult:
+def _result(
+    request: HttpRequest, fetched: net_fetch.FetchResponse, redactor: Redactor
+) -> ToolResult:
     bad = fetched.status >= 300
     pieces = [_piece(fetched, redactor)] if fetched.body else []
     if bad or not fetched.body:
@@ -178,7 +180,7 @@ def _result(request: Request, fetched: net_fetch.FetchResponse, redactor: Redact
     return ToolResult(tuple(pieces), is_error=bad, kind="failed" if bad else "")
 
 
-def _status(request: Request, fetched: net_fetch.FetchResponse) -> str:
+def _status(request: HttpRequest, fetched: net_fetch.FetchResponse) -> str:
     line = f"HTTP {fetched.status} {fetched.reason}".strip()
     if request.method in ("HEAD", "OPTIONS") and fetched.status < 300:
         lines = [f"{name}: {value}" for name, value in fetched.headers.items()]
@@ -220,7 +222,7 @@ def _is_json(text: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """A header's value is a list of pieces: every second one, from the second on, is the name of a
     key, which the tool wrote as `${NAME}`; the others are text. A key in the URL is written as
     `${NAME}`. Arguments cannot name a key: their braces are percent-encoded in the URL."""
@@ -231,7 +233,7 @@ class Request:
     body: bytes
 
 
-def request_of(config: Mapping[str, Any], arguments: str, idempotency_key: str = "") -> Request:
+def request_of(config: Mapping[str, Any], arguments: str, idempotency_key: str = "") -> HttpRequest:
     """BadInput, with a sentence, if the request cannot be built with the arguments."""
     method = str(config.get("method", "GET"))
     values = parse_arguments(arguments)
@@ -240,7 +242,7 @@ def request_of(config: Mapping[str, Any], arguments: str, idempotency_key: str =
     headers = _headers(config.get("headers", {}), values)
     _add_headers(headers, parameters, values)
     used = {_argument(name, values) for name in URL_PLACE.findall(template)}
-    used |= _named_in(config.get("headers", {}))
+    used |= _argument_names(config.get("headers", {}))
     used |= {parameter.argument for parameter in parameters if parameter.place != "body"}
     rest = {name: value for name, value in values.items() if name not in used}
     body = config.get("body", "json" if method in WITH_BODY else None)
@@ -253,7 +255,7 @@ def request_of(config: Mapping[str, Any], arguments: str, idempotency_key: str =
         headers["Content-Type"] = (kind,)
     if method not in SAFE and idempotency_key and "idempotency-key" not in given:
         headers["Idempotency-Key"] = (idempotency_key,)
-    return Request(method, url, headers, data)
+    return HttpRequest(method, url, headers, data)
 
 
 def _argument(name: str, values: Mapping[str, Any]) -> str:
@@ -263,19 +265,19 @@ def _argument(name: str, values: Mapping[str, Any]) -> str:
 
 def _value(name: str, values: dict[str, Any]) -> Any:
     """ABSENT if there is none, or it is null."""
-    value = values[name] if name in values else at(values, name.split("."))
+    value = values[name] if name in values else value_at_steps(values, name.split("."))
     return ABSENT if value is None else value
 
 
-def _named_in(template: Any) -> set[str]:
+def _argument_names(template: Any) -> set[str]:
     """The arguments that `template` names in any of its strings."""
     match template:
         case str():
             return {steps[0] for place in PLACE.finditer(template) if (steps := steps_of(place))}
         case Mapping():
-            return set().union(*map(_named_in, template.values()))
+            return set().union(*map(_argument_names, template.values()))
         case list():
-            return set().union(*map(_named_in, template))
+            return set().union(*map(_argument_names, template))
     return set()
 
 
@@ -296,7 +298,7 @@ def _url(
     steps = [_step(step, values, styled) for step in path.split("/")]
     pairs = [_pair(pair, values) for pair in query.split("&") if pair]
     pairs += [_query(parameter, values) for parameter in parameters]
-    pairs += [_joined(quote(name, safe=""), value) for name, value in rest.items()]
+    pairs += [_query_pairs(quote(name, safe=""), value) for name, value in rest.items()]
     whole = template[: end.start()] + "/".join(steps)
     asked = "&".join(pair for pair in pairs if pair)
     return f"{whole}?{asked}" if asked else whole
@@ -305,16 +307,16 @@ def _url(
 def _step(step: str, values: dict[str, Any], styled: Mapping[str, HttpParameter]) -> str:
     """One step of the path."""
 
-    def filled(place: re.Match[str]) -> str:
+    def fill_place(place: re.Match[str]) -> str:
         value = _value(place[1], values)
         if value is ABSENT:
             raise BadInput(f"The path of the URL needs the argument {place[1]!r}.")
         parameter = styled.get(place[1])
         if parameter is None:
-            return _encoded(as_text(value))
+            return _percent_encode(as_text(value))
         return write_parameter(parameter, value)
 
-    done = URL_PLACE.sub(filled, step)
+    done = URL_PLACE.sub(fill_place, step)
     if done != step and (not done or _leads_away(done)):
         raise BadInput(
             f"{unquote(done)!r} cannot be part of the URL's path. Nothing was sent. Change the "
@@ -343,14 +345,14 @@ def _pair(pair: str, values: dict[str, Any]) -> str:
     name, _, template = pair.partition("=")
     whole = URL_PLACE.fullmatch(template)
     if whole is not None and not URL_PLACE.search(name):
-        return _joined(name, filled[whole[1]])
-    return URL_PLACE.sub(lambda place: _encoded(as_text(filled[place[1]])), pair)
+        return _query_pairs(name, filled[whole[1]])
+    return URL_PLACE.sub(lambda place: _percent_encode(as_text(filled[place[1]])), pair)
 
 
-def _joined(name: str, value: Any) -> str:
+def _query_pairs(name: str, value: Any) -> str:
     """`name=value`; for an array one pair per item. The name is encoded already."""
     items = value if isinstance(value, list) else [] if value is None else [value]
-    return "&".join(f"{name}={_encoded(as_text(item))}" for item in items)
+    return "&".join(f"{name}={_percent_encode(as_text(item))}" for item in items)
 
 
 def _query(parameter: HttpParameter, values: dict[str, Any]) -> str:
@@ -359,8 +361,10 @@ def _query(parameter: HttpParameter, values: dict[str, Any]) -> str:
         return ""
     if parameter.value:
         pieces = VARIABLE.split(parameter.value)
-        texts = [f"${{{piece}}}" if n % 2 else _encoded(piece) for n, piece in enumerate(pieces)]
-        return f"{_encoded(parameter.name)}={''.join(texts)}"
+        texts = [
+            f"${{{piece}}}" if n % 2 else _percent_encode(piece) for n, piece in enumerate(pieces)
+        ]
+        return f"{_percent_encode(parameter.name)}={''.join(texts)}"
     value = _value(parameter.argument, values)
     if value is ABSENT:
         return ""
@@ -368,10 +372,10 @@ def _query(parameter: HttpParameter, values: dict[str, Any]) -> str:
         return write_parameter(parameter, value)
     if parameter.content_type == FORM and isinstance(value, dict):
         return form_body(value, {}).decode()
-    return _encoded(in_content_type(parameter.content_type, value))
+    return _percent_encode(encode_as(parameter.content_type, value))
 
 
-def _encoded(text: str) -> str:
+def _percent_encode(text: str) -> str:
     return quote(text.encode("utf-8", "replace"), safe="")
 
 
@@ -401,9 +405,9 @@ def _headers(templates: Mapping[str, str], values: dict[str, Any]) -> dict[str, 
                 pieces += [text, place[1]]
                 text = ""
                 continue
-            value = at(values, place[2].split(".")[1:])
+            value = value_at_steps(values, place[2].split(".")[1:])
             absent = absent or value is ABSENT or value is None
-            text += _plain(name, "" if value is None else as_text(value))
+            text += _check_header(name, "" if value is None else as_text(value))
         if not absent:
             headers[name] = (*pieces, text + template[done:])
     return headers
@@ -428,7 +432,7 @@ def _add_headers(
             text = "" if value is ABSENT else write_parameter(parameter, value)
             if not text:
                 continue
-            pieces = [_plain("Cookie" if is_cookie else parameter.name, text)]
+            pieces = [_check_header("Cookie" if is_cookie else parameter.name, text)]
         if is_cookie:
             cookies.append(pieces)
         else:
@@ -436,10 +440,10 @@ def _add_headers(
     if cookies:
         name = next((name for name in headers if name.lower() == "cookie"), "Cookie")
         given = [list(headers[name])] if name in headers else []
-        headers[name] = _joined_pieces([*given, *cookies])
+        headers[name] = _join_pieces([*given, *cookies])
 
 
-def _joined_pieces(values: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def _join_pieces(values: Sequence[Sequence[str]]) -> tuple[str, ...]:
     whole = list(values[0])
     for pieces in values[1:]:
         whole[-1] += f"; {pieces[0]}"
@@ -447,7 +451,7 @@ def _joined_pieces(values: Sequence[Sequence[str]]) -> tuple[str, ...]:
     return tuple(whole)
 
 
-def _plain(name: str, value: str) -> str:
+def _check_header(name: str, value: str) -> str:
     if not value.isascii() or not value.isprintable():
         sentence = f"The argument for the header {name} is not one line of plain text"
         raise BadInput(f"{sentence}; nothing was sent.")
@@ -475,9 +479,9 @@ def _body(
         ) is not None:
             return value_body(field, values[field.argument])
         case str():
-            text = filled_or_absent(template, values)
+            text = fill_present(template, values)
             return _bytes(as_text(text)), "text/plain; charset=utf-8"
-    return _bytes(as_json(filled_or_absent(template, values))), "application/json"
+    return _bytes(as_json(fill_present(template, values))), "application/json"
 
 
 def _whole_body(template: str, fields: Mapping[str, HttpParameter]) -> HttpParameter | None:

@@ -26,15 +26,15 @@ from playground.core.tools import Content, ResultKind, Tool, ToolResult, text_re
 from playground.executors.executor import (
     CallCheck,
     Invocation,
-    Report,
+    ReportProgress,
     as_json,
+    empty_placeholders,
     fill_template,
-    left_empty,
     parse_arguments,
 )
 from playground.executors.output_schema import output_mismatch
-from playground.net.threads import run_apart
-from playground.schema.satisfy import satisfying
+from playground.net.threads import run_in_daemon
+from playground.schema.satisfy import sample_value
 
 JSON = "application/json"
 _STEPS = 10
@@ -49,21 +49,23 @@ class Mock:
     def __init__(self) -> None:
         self._places: dict[str, dict[tuple[str, str], int]] = {}
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         """The configured result, marked `staged`, after `delay_s` seconds of progress."""
         config = invocation.tool.config
         await _delay(float(config.get("delay_s", 0)), report)
-        if fails(float(config.get("failure_rate", 0)), invocation.idempotency_key):
-            return _staged(str(config.get("failure", FAILURE)), failed=True)
-        chosen = self._chosen(config, invocation)
+        if is_random_failure(float(config.get("failure_rate", 0)), invocation.idempotency_key):
+            return _staged_result(str(config.get("failure", FAILURE)), failed=True)
+        chosen = self._choose_result(config, invocation)
         if chosen is None:
-            return _staged(NO_CASE, failed=True)
+            return _staged_result(NO_CASE, failed=True)
         arguments = parse_arguments(invocation.arguments)
         if chosen.get("sample", False):
-            result = await run_apart(_sample, config, arguments)
+            result = await run_in_daemon(_sample, config, arguments)
         else:
-            result = fill_template(chosen.get("result"), arguments, _known(invocation.tool))
-        staged = _staged(result, failed=bool(chosen.get("is_error", False)))
+            result = fill_template(
+                chosen.get("result"), arguments, _known_arguments(invocation.tool)
+            )
+        staged = _staged_result(result, failed=bool(chosen.get("is_error", False)))
         return replace(staged, mismatch=await self._mismatch(invocation, staged))
 
     async def _mismatch(self, invocation: Invocation, staged: ToolResult) -> str:
@@ -78,10 +80,10 @@ class Mock:
         is_text = staged.content[0].media_type != JSON
         return "" if is_text and not await output_mismatch(invocation, staged, text) else mismatch
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         """Adds a note on placeholders of the result that the call leaves empty."""
         try:
-            empty = _left_empty(tool, arguments)
+            empty = _empty_placeholders(tool, arguments)
         except ValueError:  # invalid arguments, which the check reports
             empty = []
         verb = "is" if len(empty) == 1 else "are"
@@ -90,7 +92,7 @@ class Mock:
         problems = (Problem("note", sentence),) if empty else ()
         return CallCheck(problems=problems, parallel_safe=tool.parallel_safe)
 
-    def _chosen(self, config: Mapping[str, Any], invocation: Invocation) -> Any:
+    def _choose_result(self, config: Mapping[str, Any], invocation: Invocation) -> Any:
         """The result to return: {"result", "is_error"}, or {"sample": true}, or None."""
         if (case := _case(config, invocation.arguments)) is not None:
             return case
@@ -114,7 +116,7 @@ class Mock:
 def _sample(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
     """A value for the output schema, the same for the same arguments."""
     seed = zlib.crc32(as_json(arguments).encode()) | 1
-    return satisfying(config.get("output_schema", {}), seed=seed)
+    return sample_value(config.get("output_schema", {}), seed=seed)
 
 
 def _case(config: Mapping[str, Any], arguments: str) -> Any:
@@ -122,30 +124,32 @@ def _case(config: Mapping[str, Any], arguments: str) -> Any:
     return next((case for case in config.get("cases", ()) if fits(case["when"], arguments)), None)
 
 
-def _left_empty(tool: Tool, arguments: str) -> list[str]:
+def _empty_placeholders(tool: Tool, arguments: str) -> list[str]:
     """The placeholders that are empty in a call's result; for a sequence, in any of its results."""
-    given, known = parse_arguments(arguments), _known(tool)
+    given, known = parse_arguments(arguments), _known_arguments(tool)
     if not known or not isinstance(given, dict):
         return []
     chosen = _case(tool.config, arguments)
     several = tool.config.get("sequence") if chosen is None else None
     if chosen is None and not several and tool.config.get("sample", False):
         return []
-    return left_empty(list(several or [(chosen or tool.config).get("result")]), given, known)
+    return empty_placeholders(
+        list(several or [(chosen or tool.config).get("result")]), given, known
+    )
 
 
-def _known(tool: Tool) -> Collection[str]:
+def _known_arguments(tool: Tool) -> Collection[str]:
     properties = tool.parameters.get("properties")
     return properties if isinstance(properties, Mapping) else ()
 
 
-def fails(rate: float, key: str) -> bool:
+def is_random_failure(rate: float, key: str) -> bool:
     """Whether the call of this idempotency key belongs to the share `rate` that fails."""
     dice = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) / 2**32
     return dice < rate
 
 
-def _staged(result: Any, *, failed: bool) -> ToolResult:
+def _staged_result(result: Any, *, failed: bool) -> ToolResult:
     kind: ResultKind = "failed" if failed else ""
     if isinstance(result, str):
         return replace(text_result(result, is_error=failed, kind=kind), staged=True)
@@ -153,7 +157,7 @@ def _staged(result: Any, *, failed: bool) -> ToolResult:
     return ToolResult((piece,), is_error=failed, kind=kind, staged=True)
 
 
-async def _delay(delay_s: float, report: Report) -> None:
+async def _delay(delay_s: float, report: ReportProgress) -> None:
     for step in range(_STEPS if delay_s > 0 else 0):
         report(f"{delay_s * step / _STEPS:.1f} of {delay_s:g} s", step / _STEPS)
         await asyncio.sleep(delay_s / _STEPS)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from playground.core.tools import Same, ToolResult
+from playground.core.tools import IdentityKey, ToolResult
 from playground.executors.executor import Invocation
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from playground.schema import schema_checks
 from playground.schema.schema_checks import Place, pointer
 from playground.schema.validate import schema_problems
@@ -23,11 +23,11 @@ async def output_mismatch(invocation: Invocation, result: ToolResult, value: Any
     schema = invocation.tool.config.get("output_schema")
     if schema is None or result.is_error:
         return ""
-    return await run_apart(_mismatch, invocation, schema, value)
+    return await run_in_daemon(_mismatch, invocation, schema, value)
 
 
 def _mismatch(invocation: Invocation, schema: Any, value: Any) -> str:
-    usable = schema_checks.usable(Same(schema))
+    usable = schema_checks.cached_validator(IdentityKey(schema))
     if isinstance(usable, tuple):
         return f"The result was not checked: its output schema cannot be used. {usable[0]}"
     if schema_checks.steps(schema, value) > schema_checks.MAX_STEPS:

@@ -76,13 +76,13 @@ def write_parameter(parameter: HttpParameter, value: Any) -> str:
             # Cookies are separated by "; " in both styles: `&` between them is a part of the first.
             safe, style = ("" if style == "form" else RAW), "cookie"
     if parameter.content_type:
-        value = in_content_type(parameter.content_type, value)
+        value = encode_as(parameter.content_type, value)
         if safe is RAW and _JSON.match(parameter.content_type):
             value = _NOT_PLAIN.sub(lambda part: json.dumps(part[0])[1:-1], value)
     return write_value(style, parameter.explode, name, value, safe) or ""
 
 
-def in_content_type(kind: str, value: Any) -> str:
+def encode_as(kind: str, value: Any) -> str:
     """The value in the media type `kind`: as JSON, where a text has quotes, or as it is."""
     return as_json(value) if _JSON.match(kind) else as_text(value)
 

@@ -6,9 +6,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from playground.core.servers import Accepted, Server
+from playground.core.servers import Acceptance, Server
 from playground.core.tools import TOOL_KINDS, AnsweredBy, Tool, ToolResult, text_result
-from playground.executors.executor import CallCheck, Executor, Invocation, Lasting, Report
+from playground.executors.executor import (
+    CallCheck,
+    Executor,
+    Invocation,
+    ReportProgress,
+    StatefulExecutor,
+)
 from playground.executors.http import Http
 from playground.executors.mcp.executor import Mcp
 from playground.executors.mock import Mock
@@ -25,25 +31,27 @@ class Executors:
     are those with state between calls."""
 
     def __init__(
-        self, by_kind: Mapping[AnsweredBy, Executor], lasting: Sequence[Lasting] = ()
+        self, by_kind: Mapping[AnsweredBy, Executor], lasting: Sequence[StatefulExecutor] = ()
     ) -> None:
         self.by_kind = by_kind
         self._lasting = lasting
         self._places = asyncio.Semaphore(AT_ONCE)
 
-    async def checked(self, session: str, tool: Tool | None, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool | None, arguments: str) -> CallCheck:
         """The check of a call of `tool` before it is decided. Never raises."""
         executor = self.by_kind.get(tool.answered_by) if tool is not None else None
         if tool is None or executor is None:
             return CallCheck()
-        return await executor.checked(session, tool, arguments)
+        return await executor.check_before_run(session, tool, arguments)
 
-    async def known(self, session: str, tool: Tool, arguments: str) -> CallCheck | None:
+    async def check_without_server(
+        self, session: str, tool: Tool, arguments: str
+    ) -> CallCheck | None:
         """The same without starting or querying a server; None if that is not possible."""
         executor = self.by_kind.get(tool.answered_by)
         if isinstance(executor, Mcp):
-            return await executor.known(tool, arguments)
-        return await self.checked(session, tool, arguments)
+            return await executor.check_without_server(tool, arguments)
+        return await self.check_before_run(session, tool, arguments)
 
     async def accepted_code(self, tool: Tool) -> str | None:
         """The `code` of `tool` as the user has accepted it: no server is started or queried. None
@@ -51,9 +59,9 @@ class Executors:
         executor = self.by_kind.get(tool.answered_by)
         if isinstance(executor, Mcp):
             return await executor.accepted_code(tool)
-        return (await self.checked("", tool, "{}")).code
+        return (await self.check_before_run("", tool, "{}")).code
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         """Runs the call within its time and size limits; errors are results, only cancellation is
         raised. If AT_ONCE others run it waits for a slot, and then its time begins."""
         kind = invocation.tool.answered_by
@@ -63,7 +71,7 @@ class Executors:
             return text_result(sentence, is_error=True, kind="failed")
         if not TOOL_KINDS[kind].runs:
             invocation.deadline.begun = True
-            return await self._within_limits(executor, invocation, report)
+            return await self._run_within_limits(executor, invocation, report)
         waits = self._places.locked()
         if waits:
             report(f"Waiting: {AT_ONCE} other calls are running.", None)
@@ -71,21 +79,21 @@ class Executors:
             invocation.deadline.begun = True
             if waits:
                 report("", None)
-            return await self._within_limits(executor, invocation, report)
+            return await self._run_within_limits(executor, invocation, report)
 
-    async def _within_limits(
-        self, executor: Executor, invocation: Invocation, report: Report
+    async def _run_within_limits(
+        self, executor: Executor, invocation: Invocation, report: ReportProgress
     ) -> ToolResult:
         limit: asyncio.Timeout | None = None
         try:
-            async with invocation.deadline.within(invocation.timeout_s) as limit:
+            async with invocation.deadline.time_limit(invocation.timeout_s) as limit:
                 result = await executor.run(invocation, report)
         except Exception as error:
             if limit is not None and limit.expired():
-                return text_result(_out_of_time(invocation), is_error=True, kind="timeout")
+                return text_result(_timeout_sentence(invocation), is_error=True, kind="timeout")
             sentence = f"The tool could not be run: {type(error).__name__}: {error}"
             return text_result(sentence, is_error=True, kind="failed")
-        return _within(result, invocation.max_output)
+        return _limit_size(result, invocation.max_output)
 
     async def forget(self, session: str) -> None:
         """Ends what still runs for a session that was stopped or deleted."""
@@ -115,11 +123,11 @@ def executors(
     return Executors({**by_kind, "workspace": workspace}, [python, mcp, workspace])
 
 
-async def _no_servers() -> Sequence[tuple[Server, Accepted]]:
+async def _no_servers() -> Sequence[tuple[Server, Acceptance]]:
     return ()
 
 
-def _out_of_time(invocation: Invocation) -> str:
+def _timeout_sentence(invocation: Invocation) -> str:
     """The limit that was reached, and its extension by the user."""
     more = invocation.deadline.extended_s
     if not more:
@@ -130,7 +138,7 @@ def _out_of_time(invocation: Invocation) -> str:
     )
 
 
-def _within(result: ToolResult, most: int) -> ToolResult:
+def _limit_size(result: ToolResult, most: int) -> ToolResult:
     """`result`, or an error in its place if it has more than `most` bytes."""
     size = sum(
         len(piece.text.encode("utf-8", "replace")) + len(piece.data) for piece in result.content

@@ -86,7 +86,7 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
-async def checked_address(
+async def check_address(
     url: str, *, private: bool, hosts: Sequence[str] = (), resolve: Resolve = resolve_host
 ) -> CheckedAddress:
     """The target of `url`. Refused, with a sentence, if it must not be reached.
@@ -100,19 +100,23 @@ async def checked_address(
         host, port = _host(parts.hostname or ""), parts.port
     except BadInput as error:
         raise Refused(str(error)) from None
-    if not _listed(host, hosts):
+    if not _is_permitted(host, hosts):
         raise Refused(f"{host} is not one of the hosts this tool may reach: {', '.join(hosts)}.")
     port = DEFAULT_PORTS[parts.scheme] if port is None else port
     literal = _literal(host)
     if literal is None and not private and LOCAL_NAME.fullmatch(host):
-        raise Refused(_closed(host, Unreachable("a name of this machine or network", True)))
-    addresses = [literal] if literal is not None else await _resolved(host, port, resolve)
+        raise Refused(
+            _refusal_sentence(host, AddressFault("a name of this machine or network", True))
+        )
+    addresses = [literal] if literal is not None else await _resolve_host(host, port, resolve)
     for address in addresses:
         why = _fault(address, private)
         if why is not None:
             why = why if literal is not None else replace(why, words=f"{address}, {why.words}")
-            raise Refused(_closed(host, why))
-    return CheckedAddress(parts.scheme, host, port, tuple(map(_plain, addresses[:MOST_ADDRESSES])))
+            raise Refused(_refusal_sentence(host, why))
+    return CheckedAddress(
+        parts.scheme, host, port, tuple(map(_address_text, addresses[:MOST_ADDRESSES]))
+    )
 
 
 def _host(name: str) -> str:
@@ -139,14 +143,14 @@ def _literal(host: str) -> IPAddress | None:
         return None
 
 
-def _listed(host: str, hosts: Sequence[str]) -> bool:
+def _is_permitted(host: str, hosts: Sequence[str]) -> bool:
     """Whether `hosts` permits it; an empty list permits all."""
     below = ("." + host[2:].lower() for host in hosts if host.startswith("*."))
     names = (host.lower().strip("[]").removesuffix(".") for host in hosts)
     return not hosts or host in names or any(host.endswith(end) for end in below)
 
 
-async def _resolved(host: str, port: int, resolve: Resolve) -> list[IPAddress]:
+async def _resolve_host(host: str, port: int, resolve: Resolve) -> list[IPAddress]:
     try:
         words = await resolve(host, port)
     except (OSError, UnicodeError):
@@ -163,24 +167,24 @@ async def _resolved(host: str, port: int, resolve: Resolve) -> list[IPAddress]:
     return addresses
 
 
-def _plain(address: IPAddress) -> str:
+def _address_text(address: IPAddress) -> str:
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 
 
 @dataclass(frozen=True)
-class Unreachable:
+class AddressFault:
     """Why an address must not be reached; `private` if a user may permit it."""
 
     words: str
     private: bool = False
 
 
-def _fault(address: IPAddress, private: bool) -> Unreachable | None:
+def _fault(address: IPAddress, private: bool) -> AddressFault | None:
     """The reason why `address` must not be reached, or None."""
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
-        return Unreachable("an address with a zone")
-    for form in (address, *_carried(address)):
+        return AddressFault("an address with a zone")
+    for form in (address, *_embedded_addresses(address)):
         why = _own_fault(form, private)
         if why is not None:
             other = f"{form} in another form, {why.words}"
@@ -188,7 +192,7 @@ def _fault(address: IPAddress, private: bool) -> Unreachable | None:
     return None
 
 
-def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
+def _embedded_addresses(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
     """The IPv4 addresses embedded in an IPv6 address, in any of the standard encodings."""
     if isinstance(address, ipaddress.IPv4Address):
         return
@@ -206,17 +210,17 @@ def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
         yield low
 
 
-def _own_fault(address: IPAddress, private: bool) -> Unreachable | None:
+def _own_fault(address: IPAddress, private: bool) -> AddressFault | None:
     if address in _METADATA or address.is_link_local:
-        return Unreachable("an address where cloud machines get their keys")
+        return AddressFault("an address where cloud machines get their keys")
     if address.is_unspecified:
-        return Unreachable("an address that no machine has")
+        return AddressFault("an address that no machine has")
     if any(address in block for block in _PRIVATE if block.version == address.version):
-        own = Unreachable("an address of this machine or of a private network", True)
+        own = AddressFault("an address of this machine or of a private network", True)
         return None if private else own
     if address.is_multicast:
-        return Unreachable("a multicast or broadcast address")
-    special = Unreachable("an address for special use, not a public host")
+        return AddressFault("a multicast or broadcast address")
+    special = AddressFault("an address for special use, not a public host")
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None or address in _NAT64:
             return None  # judged by the embedded addresses
@@ -226,7 +230,7 @@ def _own_fault(address: IPAddress, private: bool) -> Unreachable | None:
     return special if shut else None
 
 
-def _closed(host: str, why: Unreachable) -> str:
+def _refusal_sentence(host: str, why: AddressFault) -> str:
     refused = f"{host} was not contacted: it is {why.words}."
     if not why.private:
         return f"{refused} Name a public host."

@@ -29,7 +29,7 @@ from playground.core.errors import BadInput, PlaygroundError
 from playground.core.events import FailKind
 from playground.core.settings import Limits
 from playground.net.connections import (
-    Arrived,
+    ArrivalState,
     Connections,
     PoolTurn,
     close_response,
@@ -148,7 +148,7 @@ def connect_reason(error: BaseException) -> str:
     return "the connection failed. Check the address and your network."
 
 
-def closed_early(error: httpx.RemoteProtocolError) -> bool:
+def is_closed_early(error: httpx.RemoteProtocolError) -> bool:
     """Whether the server closed the connection rather than violate HTTP: httpx distinguishes these
     two only by message (that of h11 or of httpcore)."""
     return re.search("disconnected|peer closed", str(error)) is not None
@@ -207,7 +207,7 @@ class ProviderResponse:
         if self.status >= 400:
             most = min(ERROR_BODY, most)
         room = most
-        async with aclosing(self._unpacked()) as pieces:
+        async with aclosing(self._decompressed_chunks()) as pieces:
             async for piece in pieces:
                 if room:
                     yield piece[:room]
@@ -217,41 +217,41 @@ class ProviderResponse:
             else:
                 return
         if self.status < 400:
-            raise self._trouble(
+            raise self._network_error(
                 "too_large",
                 f"{self._place} sent more than {_size(most)}; the rest was not read. If you "
                 "expect this, raise the limit.",
             )
 
-    async def _unpacked(self) -> AsyncGenerator[bytes, None]:
+    async def _decompressed_chunks(self) -> AsyncGenerator[bytes, None]:
         coding = self.headers.get("content-encoding", "").strip().lower()
         if coding in ("", "identity"):
-            async with aclosing(self._arriving()) as arriving:
+            async with aclosing(self._raw_chunks()) as arriving:
                 async for data in arriving:
                     yield data
             return
         if coding not in CODINGS:
-            raise self._trouble(
+            raise self._network_error(
                 "not_api",
                 f"{self._place} sent its answer with the encoding '{coding}'. Turn off "
                 "compression at the proxy or server in between.",
                 coding,
             )
         inflate = Decompressor()
-        async with aclosing(self._arriving()) as arriving:
+        async with aclosing(self._raw_chunks()) as arriving:
             async for data in arriving:
-                for piece in self._inflated(inflate, data):
+                for piece in self._inflate(inflate, data):
                     yield piece
         if not inflate.complete:
-            raise self._broken("in the middle of its compressed data")
+            raise self._broken_error("in the middle of its compressed data")
 
-    def _inflated(self, inflate: Decompressor, data: bytes) -> Iterator[bytes]:
+    def _inflate(self, inflate: Decompressor, data: bytes) -> Iterator[bytes]:
         try:
             yield from inflate.feed(data)
         except ValueError:
-            raise self._broken("with invalid compressed data") from None
+            raise self._broken_error("with invalid compressed data") from None
 
-    async def _arriving(self) -> AsyncGenerator[bytes, None]:
+    async def _raw_chunks(self) -> AsyncGenerator[bytes, None]:
         """The bytes from the socket, each wait limited. No yield inside the time-out."""
         loop = asyncio.get_running_loop()
         source = self._response.aiter_raw()
@@ -262,36 +262,36 @@ class ProviderResponse:
                 async with asyncio.timeout_at(min(silent_at, self._ends_at)):
                     data = await next_piece(source, self._response)
             except TimeoutError:
-                raise self._too_slow(silent_at) from None
+                raise self._timeout_error(silent_at) from None
             except httpx.HTTPError:
-                raise self._broken("before its answer was complete") from None
+                raise self._broken_error("before its answer was complete") from None
             if not data:
                 return
             self._began = True
             yield data
 
-    def _too_slow(self, silent_at: float) -> NetworkError:
+    def _timeout_error(self, silent_at: float) -> NetworkError:
         if silent_at <= self._ends_at and not self._began:
-            return self._trouble("timeout", _no_first_byte(self._place, self._limits))
+            return self._network_error("timeout", _first_byte_words(self._place, self._limits))
         if silent_at <= self._ends_at:
             seconds = _seconds(self._limits.idle_s)
-            return self._trouble(
+            return self._network_error(
                 "timeout",
                 f"{self._place} sent nothing for {seconds}. Retry, or raise the profile's idle "
                 "timeout (Providers).",
             )
-        return self._trouble(
+        return self._network_error(
             "timeout",
             f"{self._place} took longer than {_seconds(self._limits.wall_s)}. Retry, or raise "
             "the time limit.",
         )
 
-    def _broken(self, where: str) -> NetworkError:
-        return self._trouble(
+    def _broken_error(self, where: str) -> NetworkError:
+        return self._network_error(
             "interrupted", f"{self._place} broke off {where}. Retry from the same point."
         )
 
-    def _trouble(self, failure: FailKind, message: str, quoted: str = "") -> NetworkError:
+    def _network_error(self, failure: FailKind, message: str, quoted: str = "") -> NetworkError:
         return NetworkError(failure, message, status=self.status, quoted=quoted, began=self._began)
 
 
@@ -373,7 +373,7 @@ class HttpClient:
         the block early closes the connection at once.
         """
         place = _place(url)
-        transport = await self._passage(url, place)
+        transport = await self._relay_transport(url, place)
         waits = {"connect": CONNECT_S, "read": None, "write": None, "pool": None}
         connections = Connections()
         try:
@@ -392,24 +392,26 @@ class HttpClient:
                 response = await transport.handle_async_request(request)
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
             # `from None`: the cause may contain a header's value, which may be a key.
-            raise _no_answer(error, place, Limits(connect_s=CONNECT_S), Arrived()) from None
+            raise _no_head_error(
+                error, place, Limits(connect_s=CONNECT_S), ArrivalState()
+            ) from None
         try:
             if not 200 <= response.status_code < 600:
-                raise _no_status(response.status_code, place)
+                raise _status_error(response.status_code, place)
             yield RelayedResponse(response, place)
         finally:
             await close_response(response)
 
-    async def _passage(self, url: str, place: str) -> httpx.AsyncHTTPTransport:
+    async def _relay_transport(self, url: str, place: str) -> httpx.AsyncHTTPTransport:
         """The connections through the environment's proxy for `url`, if any. Separate from those of
         our own requests."""
         route = "plain" if url.lower().startswith("http:") and is_loopback(url) else _proxy(url)
         if route not in self._passages:
-            transport = await asyncio.to_thread(self._new_passage, route, place)
+            transport = await asyncio.to_thread(self._new_relay_transport, route, place)
             self._passages.setdefault(route, transport)  # another task may have been faster
         return self._passages[route]
 
-    def _new_passage(self, route: str, place: str) -> httpx.AsyncHTTPTransport:
+    def _new_relay_transport(self, route: str, place: str) -> httpx.AsyncHTTPTransport:
         plain = route == "plain"
         try:
             return httpx.AsyncHTTPTransport(
@@ -451,7 +453,7 @@ class HttpClient:
                 self._turn.take() as end_turn,
             ):
 
-                async def traced(name: str, info: Mapping[str, Any]) -> None:
+                async def trace(name: str, info: Mapping[str, Any]) -> None:
                     nonlocal stage, first_by
                     end_turn()
                     await connections.trace(name, info)
@@ -468,20 +470,20 @@ class HttpClient:
                 request = client.build_request(
                     method,
                     url,
-                    headers={**_uncompressed(headers), "accept-encoding": "identity"},
+                    headers={**_drop_accept_encoding(headers), "accept-encoding": "identity"},
                     content=body,
                     timeout=httpx.Timeout(
                         connect=limits.connect_s, write=WRITE_S, read=None, pool=None
                     ),
-                    extensions={"trace": traced},
+                    extensions={"trace": trace},
                 )
                 async with connections.closed_on_error():
                     return await client.send(request, stream=True), first_by
         except TimeoutError:
-            raise _no_head(stage, place, limits) from None
+            raise _head_timeout(stage, place, limits) from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError) as error:
             # `from None`: the cause may contain a header's value, which may be a key.
-            raise _no_answer(error, place, limits, arrived) from None
+            raise _no_head_error(error, place, limits, arrived) from None
 
     async def _client(self, url: str, place: str) -> httpx.AsyncClient:
         """A client; uses the environment's proxy for remote hosts only, never for this machine."""
@@ -553,11 +555,11 @@ def _place(url: str) -> str:
     return parts.netloc if parts.port else f"{parts.netloc}:{DEFAULT_PORTS[parts.scheme]}"
 
 
-def _uncompressed(headers: Mapping[str, str]) -> dict[str, str]:
+def _drop_accept_encoding(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
 
 
-def _no_status(status: int, place: str) -> NetworkError:
+def _status_error(status: int, place: str) -> NetworkError:
     return NetworkError(
         "not_api", f"{place} answered {status}, which is not a final status. Check the URL."
     )
@@ -566,7 +568,7 @@ def _no_status(status: int, place: str) -> NetworkError:
 def _refuse_status(response: httpx.Response, place: str) -> None:
     status = response.status_code
     if status < 200:
-        raise _no_status(status, place)
+        raise _status_error(status, place)
     if 300 <= status < 400:
         location = response.headers.get("location", "")
         target = f" to {location}" if location else ""
@@ -580,43 +582,45 @@ def _refuse_status(response: httpx.Response, place: str) -> None:
         )
 
 
-def _no_head(stage: str, place: str, limits: Limits) -> NetworkError:
+def _head_timeout(stage: str, place: str, limits: Limits) -> NetworkError:
     """The error for the time limit that expired before the head arrived."""
     match stage:
         case "waiting":
-            return NetworkError("timeout", _no_first_byte(place, limits))
+            return NetworkError("timeout", _first_byte_words(place, limits))
         case "sending":
             return NetworkError(
                 "timeout", f"{place} had not accepted the request after {_seconds(limits.wall_s)}."
             )
-    return NetworkError("unreachable", f"cannot reach {place}: {_no_connection(limits)}")
+    return NetworkError("unreachable", f"cannot reach {place}: {_connect_words(limits)}")
 
 
-def _no_first_byte(place: str, limits: Limits) -> str:
+def _first_byte_words(place: str, limits: Limits) -> str:
     return (
         f"{place} accepted the request but sent nothing for {_seconds(limits.first_byte_s)}. "
         "Retry, or raise the profile's first-byte timeout (Providers)."
     )
 
 
-def _no_connection(limits: Limits) -> str:
+def _connect_words(limits: Limits) -> str:
     return (
         f"no connection within {_seconds(limits.connect_s)}. Check the address, or raise the "
         "profile's connect timeout (Providers)."
     )
 
 
-def _no_answer(error: Exception, place: str, limits: Limits, arrived: Arrived) -> NetworkError:
+def _no_head_error(
+    error: Exception, place: str, limits: Limits, arrived: ArrivalState
+) -> NetworkError:
     """The error for a response without a head."""
     cannot = f"cannot reach {place}: "
     match error:
         case httpx.ConnectTimeout():
-            return NetworkError("unreachable", cannot + _no_connection(limits))
+            return NetworkError("unreachable", cannot + _connect_words(limits))
         case httpx.ProxyError():
             return NetworkError("unreachable", f"{cannot}the proxy refused. Check HTTPS_PROXY.")
         case httpx.ConnectError():
             return NetworkError("unreachable", cannot + connect_reason(error))
-        case httpx.RemoteProtocolError() if not closed_early(error):
+        case httpx.RemoteProtocolError() if not is_closed_early(error):
             return NetworkError(
                 "not_api", f"{place} does not use HTTP. Check the port, and http:// or https://."
             )

@@ -29,7 +29,7 @@ _USED: ContextVar[list[Any]] = ContextVar("used")
 """The connections of the request that this task sends."""
 
 # A connection outlives its first request: its data belongs to the task that reads.
-_ARRIVED: ContextVar[Arrived] = ContextVar("arrived")
+_ARRIVED: ContextVar[ArrivalState] = ContextVar("arrived")
 
 
 class Connections:
@@ -170,15 +170,15 @@ class PoolTurn:
 
 
 @dataclass
-class Arrived:
+class ArrivalState:
     """State of the response to the request of this task."""
 
     anything: bool = False
 
 
-def start_listening() -> Arrived:
+def start_listening() -> ArrivalState:
     """Makes data that this task reads count in the returned object."""
-    arrived = Arrived()
+    arrived = ArrivalState()
     _ARRIVED.set(arrived)
     return arrived
 

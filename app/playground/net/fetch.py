@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from playground import __version__
 from playground.core.errors import BadInput, Refused
-from playground.net.addresses import Resolve, checked_address, resolve_host
+from playground.net.addresses import Resolve, check_address, resolve_host
 from playground.net.client import (
     CODINGS,
     Decompressor,
     NetworkError,
-    closed_early,
     connect_reason,
     httpx,
+    is_closed_early,
 )
 from playground.net.connections import Connections
 from playground.net.keys import origin
@@ -54,10 +54,10 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         self._ways: dict[str, httpx.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        place = await checked_address(
+        place = await check_address(
             str(request.url), private=self._private, hosts=self._hosts, resolve=self._resolve
         )
-        way = self._way(place.scheme, place.authority)
+        way = self._transport_for(place.scheme, place.authority)
         headers = [(name, value) for name, value in request.headers.raw if name.lower() != b"host"]
         for address in place.addresses:
             connections = Connections()
@@ -85,7 +85,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
             await way.aclose()
         self._ways.clear()
 
-    def _way(self, scheme: str, authority: str) -> httpx.AsyncHTTPTransport:
+    def _transport_for(self, scheme: str, authority: str) -> httpx.AsyncHTTPTransport:
         name = f"{scheme}://{authority}"
         if name not in self._ways:
             verify = _certificates() if scheme == "https" else False  # unused without TLS
@@ -131,7 +131,9 @@ async def fetch(
                 timeout=httpx.Timeout(None, connect=CONNECT_S),
                 headers={"user-agent": f"tool-playground/{__version__}"},
             ) as client,
-            client.stream(method, url, headers=_identity(headers), content=body) as response,
+            client.stream(
+                method, url, headers=_identity_headers(headers), content=body
+            ) as response,
         ):
             data = await _body(response, place, max_bytes, report)
     except TimeoutError:
@@ -158,7 +160,7 @@ def _place(url: str) -> str:
         raise Refused(str(error)) from None
 
 
-def _identity(headers: Mapping[str, str]) -> dict[str, str]:
+def _identity_headers(headers: Mapping[str, str]) -> dict[str, str]:
     others = {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}
     return {**others, "accept-encoding": "identity"}
 
@@ -208,7 +210,7 @@ def _trouble(error: Exception, place: str) -> NetworkError:
         case httpx.LocalProtocolError() | httpx.InvalidURL() | httpx.UnsupportedProtocol():
             sentence = f"The request to {place} cannot be sent: a header or the URL is invalid."
             return NetworkError("bad_request", sentence)
-        case httpx.RemoteProtocolError() if not closed_early(error):
+        case httpx.RemoteProtocolError() if not is_closed_early(error):
             return NetworkError("not_api", f"{place} sent invalid HTTP. Check the server.")
         case httpx.HTTPError():
             sentence = (

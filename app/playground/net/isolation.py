@@ -59,7 +59,7 @@ def is_for_browsers(name: bytes) -> bool:
     )
 
 
-def isolated(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def isolate_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """`headers` of an answer without those for browsers, and followed by ours."""
     theirs = [pair for pair in headers if not is_for_browsers(pair[0].lower())]
     return [*theirs, (POLICY, ISOLATED), *HARDENING.items()]

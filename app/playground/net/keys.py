@@ -204,7 +204,7 @@ class Keys:
         names = {name for name in DEFAULT_ORIGINS if self._environ.get(name, "").strip()}
         return sorted(names | self._pasted.keys())
 
-    def where(self, name: str) -> tuple[str, str]:
+    def key_source(self, name: str) -> tuple[str, str]:
         """(name, "pasted" or "environment") of the key that is used as `name`; ("", "") for none.
 
         The name differs if the provider has several names for its key (`SAME`).
@@ -218,21 +218,21 @@ class Keys:
         """The key to send with a request of `profile`, or None: `missing` returns the reason."""
         if profile.simulated:
             return self._simulator_key
-        if not profile.key_name or not self.bound(profile):
+        if not profile.key_name or not self.may_send(profile):
             return None
         value = self._value(profile.key_name)
         if value:
             self.learn(value)
         return value
 
-    def missing(self, profile: Profile) -> str:
+    def missing_reason(self, profile: Profile) -> str:
         """A sentence on the missing key, or "" if none is missing."""
         name = profile.key_name
         if profile.simulated or not name:
             return ""
         if not self._value(name):
             return f"{name} is not set. Set it in the environment, or add it under Providers."
-        if self.bound(profile):
+        if self.may_send(profile):
             return ""
         try:
             place = origin(profile.base_url)
@@ -240,7 +240,7 @@ class Keys:
             return str(error)
         return f"{name} is not confirmed for {place}. Confirm it under Providers first."
 
-    def bound(self, profile: Profile) -> bool:
+    def may_send(self, profile: Profile) -> bool:
         """Whether the key of `profile` may be sent to its address."""
         try:
             place = origin(profile.base_url)
@@ -249,18 +249,18 @@ class Keys:
         name = profile.key_name
         if place == DEFAULT_ORIGINS.get(name) or (name, place) in self._confirmed:
             return True
-        return self._moved(name) == place
+        return self._moved_origin(name) == place
 
-    def unconfirmed(self, profile: Profile) -> str:
+    def unconfirmed_origin(self, profile: Profile) -> str:
         """The origin that the user may confirm for the key of `profile`, or ""."""
-        if not profile.key_name or not self._value(profile.key_name) or self.bound(profile):
+        if not profile.key_name or not self._value(profile.key_name) or self.may_send(profile):
             return ""
         try:
             return origin(profile.base_url)
         except BadInput:
             return ""
 
-    def for_tool(self, name: str, url: str) -> str:
+    def tool_key(self, name: str, url: str) -> str:
         """The key `name` for a tool's request to `url`; it is masked from now on.
 
         BadInput if it does not exist or may not be sent there: a provider's key may be sent to that
@@ -268,7 +268,7 @@ class Keys:
         """
         check_key_name(name)
         place = origin(url)
-        own = place == DEFAULT_ORIGINS.get(name) or self._moved(name) == place
+        own = place == DEFAULT_ORIGINS.get(name) or self._moved_origin(name) == place
         if not own and (name, place) not in self._confirmed:
             raise BadInput(
                 f"{name} does not belong to {place} and was not sent. Keep this tool's key in a "
@@ -277,7 +277,7 @@ class Keys:
                 else f"{name} was not sent, because it is not confirmed for {place}. To confirm "
                 "it, save the tool on its page, or switch it off and on."
             )
-        return self._sent(name, place)
+        return self._checked_value(name, place)
 
     def variable(self, name: str, url: str = "") -> str | None:
         """The variable `name` for an MCP server that the user accepted with it, or None.
@@ -291,12 +291,12 @@ class Keys:
             bound = {where for known, where in self._confirmed if known == name}
             bound |= {DEFAULT_ORIGINS[name]} if name in DEFAULT_ORIGINS else set()
             # The user accepted name and URL together, so an unbound key may be sent there.
-            return self.for_tool(name, url) if bound else self._sent(name, place)
+            return self.tool_key(name, url) if bound else self._checked_value(name, place)
         if value and name not in PLAIN:
             self.learn(value)
         return value
 
-    def _sent(self, name: str, place: str) -> str:
+    def _checked_value(self, name: str, place: str) -> str:
         """The value, if the connection to `place` is safe for it: https, or a near host."""
         if place.startswith("http:") and not is_near(place):
             raise BadInput(
@@ -347,7 +347,7 @@ class Keys:
         for other in names:
             yield other, self._environ.get(other, "").strip(), "environment"
 
-    def _moved(self, name: str) -> str:
+    def _moved_origin(self, name: str) -> str:
         """The origin to which the environment moves its own key `name`, or "".
 
         Not for a pasted key or one of another name: the address was not written for that one.

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from playground.core.errors import BadInput, Refused
-from playground.net.addresses import Resolve, checked_address, resolve_host
+from playground.net.addresses import Resolve, check_address, resolve_host
 from playground.net.connections import Connections
 from playground.net.keys import origin
 
@@ -88,9 +88,7 @@ class McpTransport:
 
         if origin(str(request.url)) != self._origin:
             raise Refused(f"Only {self._origin} was accepted for this server.")
-        place = await checked_address(
-            str(request.url), private=self._private, resolve=self._resolve
-        )
+        place = await check_address(str(request.url), private=self._private, resolve=self._resolve)
         connections = Connections()
         extensions = {
             **request.extensions,
@@ -117,8 +115,8 @@ class McpTransport:
                     raise
         assert response is not None
         await _check(request, response, self._origin)
-        if _streams(response):
-            response.stream = _counted(response.stream, self._heard)
+        if _is_stream(response):
+            response.stream = _count_arrivals(response.stream, self._heard)
         return response
 
     async def aclose(self) -> None:
@@ -165,8 +163,8 @@ async def _check(request: httpx2.Request, response: httpx2.Response, place: str)
     if sentence:
         await response.aclose()
         raise Refused(sentence)
-    if not _streams(response):
-        response.stream = _measured(response.stream, place)
+    if not _is_stream(response):
+        response.stream = _limit_body(response.stream, place)
 
 
 def _is_no_endpoint(request: httpx2.Request, response: httpx2.Response) -> bool:
@@ -177,16 +175,16 @@ def _is_no_endpoint(request: httpx2.Request, response: httpx2.Response) -> bool:
     return first and response.status_code in (404, 405) and not kind.startswith("application/json")
 
 
-def _streams(response: httpx2.Response) -> bool:
+def _is_stream(response: httpx2.Response) -> bool:
     kind: str = response.headers.get("content-type", "")
     return kind.lower().startswith("text/event-stream")
 
 
-def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
+def _limit_body(stream: Any, place: str) -> httpx2.AsyncByteStream:
     """A body limited to MAX_MESSAGE bytes."""
     import httpx2
 
-    class Measured(httpx2.AsyncByteStream):  # the client checks the class of a body
+    class LimitedBody(httpx2.AsyncByteStream):  # the client checks the class of a body
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
             async for piece in stream:
@@ -199,14 +197,14 @@ def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return Measured()
+    return LimitedBody()
 
 
-def _counted(stream: Any, heard: OnArrival) -> httpx2.AsyncByteStream:
+def _count_arrivals(stream: Any, heard: OnArrival) -> httpx2.AsyncByteStream:
     """An endless body; reports to `heard`: each event has at least one data line."""
     import httpx2
 
-    class Counted(httpx2.AsyncByteStream):
+    class CountedBody(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in stream:
                 heard(len(piece), piece.count(b"data:"))
@@ -215,4 +213,4 @@ def _counted(stream: Any, heard: OnArrival) -> httpx2.AsyncByteStream:
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return Counted()
+    return CountedBody()

@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def run_apart(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_daemon(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Returns the result of `work`, computed in a daemon thread.
 
     Neither the end of the event loop nor that of the program waits for it, as for a thread of

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from playground.core.events import PartStarted
-from playground.core.messages import left_out
+from playground.core.messages import left_out_count
 from playground.core.session import Turn
 from playground.protocols.editable_answer import Edit, EditableAnswer
 from playground.protocols.facts import FACTS
@@ -55,7 +55,7 @@ def why_not_answered(turn: Turn) -> str:
             f"Calls of an agent that uses {FACTS[protocol].title} cannot be answered here. Run, "
             "edit or deny the call."
         )
-    if left_out(turn):
+    if left_out_count(turn):
         return (
             "The answer has more calls than can be shown, so none of them can be answered here. "
             "Run, edit or deny them."
@@ -83,7 +83,7 @@ def join_answers(protocol: str, first: bytes, last: bytes, *, passed: int = 0) -
     return b"".join(answer.bytes() for answer in pair)
 
 
-class BeforeCalls:
+class PassableLength:
     """How much of an answer may be passed on before its calls are decided: everything before the
     frame with the first piece of a call, with what may become one, or that was not read, and
     before text that is in no frame."""

@@ -128,7 +128,7 @@ class Decoder(Protocol):
     waits are mentioned only then. `settled` is the position in the body before which no event can
     come any more: all earlier frames are complete. `stray` is that of unframed text that is in no
     frame yet, which `settled` waits for only up to a size; it is the end if there is none. `hear`
-    and `hear_end` are like `feed` and `end`, but also yield side texts. `locate` may be called
+    and `end_all` are like `feed` and `end`, but also yield side texts. `locate` may be called
     before the first byte: the list it returns gets every position of every call, and the frames in
     which a client may find others.
     """
@@ -149,9 +149,9 @@ class Decoder(Protocol):
 
     def end(self, clean: bool, stopped: bool = False) -> list[Spanned]: ...
 
-    def hear(self, data: bytes) -> list[ReadItem]: ...
+    def feed_all(self, data: bytes) -> list[ReadItem]: ...
 
-    def hear_end(self, clean: bool, stopped: bool = False) -> list[ReadItem]: ...
+    def end_all(self, clean: bool, stopped: bool = False) -> list[ReadItem]: ...
 
 
 @dataclass(frozen=True)
@@ -284,12 +284,12 @@ def read_error(
         # {"error": "text"} of Ollama, {"code", "error": "text"} of xAI.
         return ProviderError(dict(value) if len(value) > 1 else error, error)
     named = event == "error" or "error" in (value.get("type"), value.get("object"))
-    if expected or named or _bare(value) or (not value.get("type") and _error_key(value)):
+    if expected or named or _is_bare_error(value) or (not value.get("type") and _error_key(value)):
         return ProviderError(dict(value), _words(value)) if value else None
     return None
 
 
-def asked_wait(error: Any) -> float | None:
+def requested_wait(error: Any) -> float | None:
     """The wait in seconds that an error object asks for, or None.
 
     Google sends no Retry-After but, in `details`, a google.rpc.RetryInfo with its retryDelay
@@ -304,7 +304,7 @@ def asked_wait(error: Any) -> float | None:
     return None
 
 
-def _bare(value: Mapping[str, Any]) -> bool:
+def _is_bare_error(value: Mapping[str, Any]) -> bool:
     """`{"detail": ...}` and `{"code", "message", "type"}`, if it has nothing else."""
     keys = value.keys()
     return bool(keys) and (
@@ -358,7 +358,7 @@ class Advice:
 
     def wait_s(self, error: Any) -> float | None:
         """The wait in seconds that headers or error ask for, or None."""
-        return asked_wait(error) if self.retry_after is None else self.retry_after
+        return requested_wait(error) if self.retry_after is None else self.retry_after
 
     def with_wait(self, message: str, error: Any) -> str:
         """`message`, followed by the requested wait, if any."""

@@ -16,17 +16,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from playground.core.arguments import canonical
-from playground.core.json_values import too_deep
+from playground.core.arguments import canonical_text
+from playground.core.json_values import is_too_deep
 from playground.core.messages import MessagePart
 from playground.protocols.history_form import HistoryForm, ResultEdit
 from playground.protocols.raw_json import (
     DECODER,
     Changes,
+    JsonText,
     Path,
-    Quoted,
     change_json,
-    dumped,
+    dump_ascii,
     parse_json,
 )
 from playground.protocols.registry import HISTORIES, REQUEST_READERS
@@ -66,12 +66,12 @@ def result_keys(protocol: str, value: Any) -> dict[Position, str]:
     arguments and its number among equal calls, so it does not depend on what else the agent still
     has in its history.
     """
-    return {paired.result.at: paired.key for paired in _paired(_items(protocol, value))}
+    return {paired.result.at: paired.key for paired in _pair_results(_items(protocol, value))}
 
 
 def key_without_id(name: str, arguments: str) -> str:
     """The result key of the first call with this name and arguments if it has no id."""
-    return _digest(name, canonical(arguments))
+    return _digest(name, canonical_text(arguments))
 
 
 def edit_results(protocol: str, body: bytes, edits: Mapping[str, ResultEdit]) -> bytes:
@@ -83,8 +83,8 @@ def edit_results(protocol: str, body: bytes, edits: Mapping[str, ResultEdit]) ->
     sent = _SentBody.read(protocol, body) if edits else None
     if sent is None:
         return body
-    changed = sent.edited_results(edits)
-    return sent.spliced(changed) if changed else body
+    changed = sent.result_slices(edits)
+    return sent.splice(changed) if changed else body
 
 
 def replace_answer(
@@ -105,7 +105,7 @@ def replace_answer(
         raise ValueError("There is no answer to restore.")
     if sent is None or not at or not set(at) <= set(range(len(sent.elements))):
         raise ValueError("The body has no such answer.")
-    return sent.spliced(_Replacement(sent, sorted(set(at)), answers).slices())
+    return sent.splice(_Replacement(sent, sorted(set(at)), answers).slices())
 
 
 def add_answers(protocol: str, body: bytes, answers: Sequence[ProviderAnswer]) -> bytes:
@@ -123,7 +123,7 @@ def add_answers(protocol: str, body: bytes, answers: Sequence[ProviderAnswer]) -
         (sent.form.member, len(sent.elements) + n): text for n, text in enumerate(new.texts)
     }
     changes.update(sent.form.ask_freely(sent.value))
-    return sent.changed(changes)
+    return sent.apply_changes(changes)
 
 
 def follow_answer(protocol: str, body: bytes, answer_id: str, answer: ProviderAnswer) -> bytes:
@@ -138,12 +138,12 @@ def follow_answer(protocol: str, body: bytes, answer_id: str, answer: ProviderAn
     calls = _calls(protocol, values)
     given = zip(calls, answer.results, strict=False)
     new.add_results([new.result_text(call, edit, values) for call, edit in given if edit])
-    changes: dict[Path, str | None] = {("previous_response_id",): dumped(answer_id)}
+    changes: dict[Path, str | None] = {("previous_response_id",): dump_ascii(answer_id)}
     if new.texts and sent.has_list:
         raw = sent.raw((sent.form.member,))
         both = [*new.texts, raw[1:-1]] if sent.elements else new.texts
         changes[sent.form.member,] = f"[{','.join(both)}]"
-    return sent.changed(changes)
+    return sent.apply_changes(changes)
 
 
 def leave_out(protocol: str, body: bytes, known: Collection[str]) -> bytes:
@@ -157,16 +157,16 @@ def leave_out(protocol: str, body: bytes, known: Collection[str]) -> bytes:
         for place in sent.form.alone(sent.elements)
         if any(word in known for word in sent.elements[place].values() if isinstance(word, str))
     }
-    return sent.changed(changes) if changes else body
+    return sent.apply_changes(changes) if changes else body
 
 
 class _SentBody:
     """A body as text and as value. A byte that is invalid UTF-8 is a lone surrogate in the text,
-    and the same byte again in the output of `spliced`."""
+    and the same byte again in the output of `splice`."""
 
     def __init__(self, protocol: str, text: str, value: Any) -> None:
         self.protocol, self.text, self.value = protocol, text, value
-        self.quoted = Quoted(text)
+        self.quoted = JsonText(text)
         self.form: HistoryForm = HISTORIES[protocol]
         elements = value.get(self.form.member) if isinstance(value, dict) else None
         self.has_list = isinstance(elements, list)
@@ -177,7 +177,7 @@ class _SentBody:
         """None if the body is invalid JSON, or nested too deep."""
         text = body.decode("utf-8", "surrogateescape")
         try:
-            return None if too_deep(text) else cls(protocol, text, DECODER.decode(text))
+            return None if is_too_deep(text) else cls(protocol, text, DECODER.decode(text))
         except ValueError:
             return None
 
@@ -190,25 +190,25 @@ class _SentBody:
         text = change_json(self.text, {at: f'[{{"role":"user","content":{self.raw(at)}}}]'})
         return _SentBody(self.protocol, text, DECODER.decode(text))
 
-    def changed(self, changes: Changes) -> bytes:
+    def apply_changes(self, changes: Changes) -> bytes:
         return change_json(self.text, changes).encode("utf-8", "surrogateescape")
 
-    def edited_results(self, edits: Mapping[str, ResultEdit]) -> Slices:
+    def result_slices(self, edits: Mapping[str, ResultEdit]) -> Slices:
         keys = result_keys(self.protocol, self.value)
         return {
-            self.quoted.span(*at): self._edited(at, edits[key])
+            self.quoted.span(*at): self._edit_result(at, edits[key])
             for at, key in keys.items()
             if key in edits
         }
 
-    def _edited(self, at: Position, edit: ResultEdit) -> str:
-        return change_json(self.raw(at), self.form.write(_at(self.value, at), edit))
+    def _edit_result(self, at: Position, edit: ResultEdit) -> str:
+        return change_json(self.raw(at), self.form.write(_value_at(self.value, at), edit))
 
     def raw(self, at: Position) -> str:
         start, end = self.quoted.span(*at)
         return self.text[start:end]
 
-    def spliced(self, slices: Slices) -> bytes:
+    def splice(self, slices: Slices) -> bytes:
         out: list[str] = []
         place = 0
         for (start, end), new in sorted(slices.items()):
@@ -243,12 +243,12 @@ class _NewElements:
             self.texts += results
         elif results:
             self.texts.append(
-                f'{{"role":"user",{dumped(self._form.holder)}:[{",".join(results)}]}}'
+                f'{{"role":"user",{dump_ascii(self._form.holder)}:[{",".join(results)}]}}'
             )
 
     def result_text(self, call: MessagePart, edit: ResultEdit, answer: Sequence[Body]) -> str:
         bare = self._form.make(call, answer)
-        return change_json(dumped(bare), self._form.write(bare, edit))
+        return change_json(dump_ascii(bare), self._form.write(bare, edit))
 
 
 class _Replacement:
@@ -335,28 +335,28 @@ class _Replacement:
             numbers = dict(zip(copied, left, strict=True))
         own: dict[int, tuple[Position, str]] = {}
         rest = {member: self._sent.elements[first:]}
-        for paired in _paired(_items(self._sent.protocol, rest)):
+        for paired in _pair_results(_items(self._sent.protocol, rest)):
             number = numbers.get(paired.number)
             if number is None or number in own:
                 continue
             _, place, *inner = paired.result.at
             at = (member, first + int(place), *inner)
-            own[number] = at, self._renamed(at, calls[number].call_id)
+            own[number] = at, self._with_call_id(at, calls[number].call_id)
         return own
 
-    def _renamed(self, at: Position, call_id: str) -> str:
-        value, raw = _at(self._sent.value, at), self._sent.raw(at)
+    def _with_call_id(self, at: Position, call_id: str) -> str:
+        value, raw = _value_at(self._sent.value, at), self._sent.raw(at)
         where = self._form.id_of(value)
-        old = _at(value, where)
+        old = _value_at(value, where)
         if old in (None, call_id):
             return raw
-        return change_json(raw, {where: dumped(call_id) if call_id else None})
+        return change_json(raw, {where: dump_ascii(call_id) if call_id else None})
 
     def _put_into_holder(
         self, count: int, ours: Mapping[int, str], agents: Mapping[int, tuple[Position, str]]
     ) -> None:
         """Puts all results first in the following user message; in a new one if there is none."""
-        place = self._following()
+        place = self._next_user_message()
         if place is None:
             self._new.add_results([ours[n] for n in range(count) if n in ours])
             return
@@ -392,7 +392,7 @@ class _Replacement:
             changed = change_json(self._sent.text[slice(*span)], {(self._form.holder,): new})
             self._slices[span] = changed
 
-    def _following(self) -> int | None:
+    def _next_user_message(self) -> int | None:
         """The index of the user message after the answer, skipping system messages."""
         for place in range(self._places[-1] + 1, len(self._sent.elements)):
             element = self._sent.elements[place]
@@ -406,7 +406,7 @@ def _place_of(at: Position) -> int:
     return int(at[1])
 
 
-def _at(value: Any, path: Position) -> Any:
+def _value_at(value: Any, path: Position) -> Any:
     """The value at `path`, None if there is none."""
     for step in path:
         if isinstance(value, dict):
@@ -426,7 +426,7 @@ def _read_answer(content: bytes) -> tuple[list[str], list[Any]]:
         value, text = [value], f"[{text}]"
     if not value or not all(isinstance(element, dict) for element in value):
         raise ValueError("The answer is neither a JSON object nor an array of objects.")
-    quoted = Quoted(text)
+    quoted = JsonText(text)
     return [quoted.member(place) for place in range(len(value))], value
 
 
@@ -461,7 +461,7 @@ def _calls(protocol: str, elements: Sequence[Any]) -> list[MessagePart]:
     return [part for answer in answers for part in answer.parts if part.kind == "call"]
 
 
-def _paired(items: Iterator[RequestItem]) -> Iterator[_PairedResult]:
+def _pair_results(items: Iterator[RequestItem]) -> Iterator[_PairedResult]:
     """Matches results by the id of their call, else by name and order."""
     seen: Counter[str] = Counter()
     open_calls: list[_WaitingCall] = []
@@ -474,11 +474,11 @@ def _paired(items: Iterator[RequestItem]) -> Iterator[_PairedResult]:
                 for part in item.parts:
                     if part.kind == "call":
                         open_calls.append(
-                            _WaitingCall(part, _numbered(_name_of(part), seen), count)
+                            _WaitingCall(part, _numbered_name(_name_of(part), seen), count)
                         )
                         count += 1
             case ResultMessage():
-                call = _answered(item, open_calls)
+                call = _find_call(item, open_calls)
                 if call is not None:
                     open_calls.remove(call)
                     yield _PairedResult(item, call.key, call.number)
@@ -487,10 +487,10 @@ def _paired(items: Iterator[RequestItem]) -> Iterator[_PairedResult]:
                     key = item.call_id if more == 1 else f"{item.call_id}~{more}"
                     yield _PairedResult(item, key)
                 else:
-                    yield _PairedResult(item, _numbered(_digest(item.name), seen))
+                    yield _PairedResult(item, _numbered_name(_digest(item.name), seen))
 
 
-def _answered(item: ResultMessage, open_calls: Sequence[_WaitingCall]) -> _WaitingCall | None:
+def _find_call(item: ResultMessage, open_calls: Sequence[_WaitingCall]) -> _WaitingCall | None:
     for call in open_calls:
         if item.call_id and call.part.call_id == item.call_id:
             return call
@@ -508,7 +508,7 @@ def _digest(*words: str) -> str:
     return "~" + hashlib.sha256(json.dumps(words).encode()).hexdigest()[:24]
 
 
-def _numbered(name: str, seen: Counter[str]) -> str:
+def _numbered_name(name: str, seen: Counter[str]) -> str:
     """`name`; from its second occurrence on with a number."""
     seen[name] += 1
     return name if seen[name] == 1 else f"{name}~{seen[name]}"

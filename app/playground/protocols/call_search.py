@@ -13,7 +13,7 @@ from typing import Any
 from playground.protocols.raw_json import Path, parse_json
 
 _CALL_MEMBERS = frozenset({"toolcall", "toolcalls", "functioncall", "functioncalls"})
-"""Names of members that have calls: folded, as by `_folded`."""
+"""Names of members that have calls: folded, as by `_fold_name`."""
 _CALL_TYPES = frozenset(
     {"tooluse", "functioncall", "customtoolcall", "toolcall"}
     | {"functioncallarguments", "customtoolcallinput"}
@@ -83,7 +83,7 @@ def _calls_in(value: Any) -> Iterator[tuple[Path, Any]]:
             if link is not None:
                 continue
         for name, item in here.items():
-            folded = _folded(name)
+            folded = _fold_name(name)
             if folded in _NOT_SEARCHED:
                 continue
             if folded not in _CALL_MEMBERS:
@@ -102,7 +102,7 @@ def _is_tree(value: Any) -> bool:
 
 
 def _is_call_type(type_: Any) -> bool:
-    return isinstance(type_, str) and not _CALL_TYPES.isdisjoint(_folded(type_).split("."))
+    return isinstance(type_, str) and not _CALL_TYPES.isdisjoint(_fold_name(type_).split("."))
 
 
 def _says_something(value: Any) -> bool:
@@ -126,7 +126,7 @@ def _is_bare(call: Any) -> bool:
     )
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 

@@ -44,7 +44,7 @@ from playground.protocols.base import (
 )
 from playground.protocols.call_search import has_call, has_unlocated_call
 from playground.protocols.framing import MAX_TEXT, Frame, Framer, texts_of
-from playground.protocols.raw_json import Path, joined, parse_json, whole_characters
+from playground.protocols.raw_json import Path, join_pieces, parse_json, whole_characters
 
 # Builds the events of a response and enforces the grammar of docs/laws.md for any decoder: parts
 # are numbered by first appearance, everything started is ended, there is exactly one end, and after
@@ -92,7 +92,7 @@ _COUNTS = (
 MOST_ALIKE = 20
 """Warnings of one code that are recorded; a hostile stream may cause 200,000."""
 
-Took = Literal["unknown", "known", "held", "last"]
+ReadOutcome = Literal["unknown", "known", "held", "last"]
 """How a Reader handled an object: unknown, known, an error that it will report itself after more
 content or at the end, or the end of the answer."""
 
@@ -180,15 +180,15 @@ class EventBuilder:
         if kind == "call" and self._calls >= self.most_calls:
             part = OpenPart(LEFT_OUT - self._left_out, kind, name, provider_id)
             self._left_out += 1
-            self.beside(part, "name", name)
+            self.add_side_text(part, "name", name)
             return part
         self._calls += kind == "call"
         part = OpenPart(len(self.parts), kind, name, provider_id)
-        self.trust(part)
+        self.mark_trusted(part)
         self.parts.append(part)
         if kind == "call":
             self._unsealed.append(part)
-            self.beside(part, "name", name)
+            self.add_side_text(part, "name", name)
         self._yield(PartStarted(part.index, kind, name, provider_id))
         return part
 
@@ -199,15 +199,15 @@ class EventBuilder:
         if part.kind in PROSE and (part.half or not text.isascii()):
             text = part.half + text
             part.half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-            text = self.readable(text.removesuffix(part.half))
+            text = self.displayable_text(text.removesuffix(part.half))
         if text:
             part.pieces.append(text)
             if part.index > LEFT_OUT:
                 self._events.append((*self.span, PartDelta(part.index, text)))
             else:
-                self.beside(part, "", text)
+                self.add_side_text(part, "", text)
 
-    def beside(self, part: OpenPart, member: str, text: str) -> None:
+    def add_side_text(self, part: OpenPart, member: str, text: str) -> None:
         """A text of the part that is in no delta (base.SideText)."""
         if text:
             self._events.append((*self.span, SideText(part.index, member, text)))
@@ -217,7 +217,7 @@ class EventBuilder:
         for text in texts_of(entries):
             self._events.append((*self.span, SideText(TOKENS[kind], "token", text)))
 
-    def readable(self, text: str) -> str:
+    def displayable_text(self, text: str) -> str:
         """`text` for display: lone surrogates become U+FFFD, with a warning."""
         whole = whole_characters(text)
         if whole.count("\ufffd") > text.count("\ufffd"):
@@ -232,9 +232,9 @@ class EventBuilder:
             return
         if half := part.half:
             part.half = ""
-            self.delta(part, self.readable(half))
+            self.delta(part, self.displayable_text(half))
         part.ended = True
-        text = joined(part.pieces) if part.pieces else ""
+        text = join_pieces(part.pieces) if part.pieces else ""
         part.pieces = []
         if part.index <= LEFT_OUT:
             return
@@ -262,7 +262,7 @@ class EventBuilder:
         elif path and part.kind in ("server_call", "server_result"):
             self.own_paths.append(path)
 
-    def whole(
+    def add_whole_part(
         self, kind: PartKind, text: str = "", name: str = "", provider_id: str = "", **meta: Any
     ) -> OpenPart:
         """A part that arrived in one piece."""
@@ -272,7 +272,7 @@ class EventBuilder:
         self.stop(part)
         return part
 
-    def doubt(self, part: OpenPart | None = None) -> None:
+    def mark_doubtful(self, part: OpenPart | None = None) -> None:
         """Marks this part as possibly different from what the model wrote, or, if something was
         lost on the way, all open parts. A call in doubt is never complete."""
         if part is None:
@@ -280,7 +280,7 @@ class EventBuilder:
         else:
             part.sure = -1
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """An event could not be read. Its content is unknown, so the answer cannot end well."""
         self._doubts += 1
         self._lost = True
@@ -291,20 +291,20 @@ class EventBuilder:
         if self.places is not None:
             self.places.append(CallPlace(*self.span, UNREAD, ()))
 
-    def trust(self, part: OpenPart) -> None:
+    def mark_trusted(self, part: OpenPart) -> None:
         """The current frame contains the whole content of the part."""
         part.sure = self._doubts if self.sound else -1
 
-    def seal(self, part: OpenPart) -> None:
+    def freeze(self, part: OpenPart) -> None:
         """The part gets no more content, though it is stopped later: later losses do not count."""
         if part.sure == self._doubts:
             part.sure = sys.maxsize
 
-    def seal_calls(self) -> None:
+    def freeze_calls(self) -> None:
         """Seals all open calls; each is visited once, however often this is called."""
         unsealed, self._unsealed = self._unsealed, []
         for part in unsealed:
-            self.seal(part)
+            self.freeze(part)
 
     def tell_reason(self, raw: str, meaning: Meaning) -> None:
         """Sets the provider's finish reason. One that means a cut is never overridden."""
@@ -327,7 +327,7 @@ class EventBuilder:
     def open_parts(self) -> Iterator[OpenPart]:
         return (part for part in self.parts if not part.ended)
 
-    def has(self, *kinds: PartKind) -> bool:
+    def has_part(self, *kinds: PartKind) -> bool:
         return any(part.kind in kinds for part in self.parts)
 
     def warn_no_opening(self, opening: str) -> None:
@@ -368,7 +368,7 @@ class EventBuilder:
             self.warn("empty_answer", "The model's answer is empty.")
         self._tell_left_out()
         self._flag_twins()
-        has_call = self.has("call")
+        has_call = self.has_part("call")
         if self._call_mark and not has_call:
             self.warn(
                 "call_as_text",
@@ -379,7 +379,7 @@ class EventBuilder:
             reason = "calls"
         elif reason == "calls" and not has_call:
             reason = "stop"
-            if not self.has("server_call"):
+            if not self.has_part("server_call"):
                 self.warn("calls_missing", "The finish reason says there are calls, but none came.")
         self._check_usage()
         cost, meta = self._cost(), dict(meta)
@@ -446,7 +446,9 @@ class EventBuilder:
     def _check_usage(self) -> None:
         """Drops impossible counts, which limits and sums would use."""
         counts: dict[str, int | None] = {name: getattr(self.usage, name) for name in _COUNTS}
-        odd = [name for name, count in counts.items() if count is not None and not _may_be(count)]
+        odd = [
+            name for name, count in counts.items() if count is not None and not _is_plausible(count)
+        ]
         if odd:
             none: dict[str, Any] = dict.fromkeys(odd)
             self.usage = replace(self.usage, **none)
@@ -461,7 +463,7 @@ class EventBuilder:
         cost = self.usage.raw.get("cost")
         if not isinstance(cost, int | float) or isinstance(cost, bool):
             return None
-        return float(cost) if _may_be(cost) else None
+        return float(cost) if _is_plausible(cost) else None
 
     def _yield(self, event: WireEvent) -> None:
         self._events.append((*self.span, event))
@@ -474,7 +476,7 @@ def _call_mark(text: str) -> str:
     return next((mark for mark in _CALL_MARKS if mark in text), "")
 
 
-def _may_be(number: float) -> bool:
+def _is_plausible(number: float) -> bool:
     return 0 <= number <= MOST_TOKENS
 
 
@@ -503,7 +505,7 @@ class Reader(Protocol):
     api: str
     marked: bool
 
-    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> ReadOutcome:
         """Reads one object; `text` is its JSON text, `event` the name of its event, or ""."""
 
     def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
@@ -556,11 +558,11 @@ class BodyDecoder:
         self._read_end(clean, stopped)
         return self._answer.take_events()
 
-    def hear(self, data: bytes) -> list[ReadItem]:
+    def feed_all(self, data: bytes) -> list[ReadItem]:
         self._read(data)
         return self._answer.take_all()
 
-    def hear_end(self, clean: bool, stopped: bool = False) -> list[ReadItem]:
+    def end_all(self, clean: bool, stopped: bool = False) -> list[ReadItem]:
         self._read_end(clean, stopped)
         return self._answer.take_all()
 
@@ -581,7 +583,7 @@ class BodyDecoder:
         self._answer.streams = frame.kind == "sse"
         if not frame.sound:
             if frame.kind in ("sse", "json"):
-                self._answer.doubt()
+                self._answer.mark_doubtful()
             self._answer.warn("bad_utf8", "Bytes that are not UTF-8 are shown as U+FFFD.")
         named = frame.event + (frame.data if frame.kind == "comment" else "")
         if len(named.splitlines()) > 1:
@@ -644,7 +646,7 @@ class BodyDecoder:
         else:
             self._text = self._text or frame.data
             if not _ALIVE.fullmatch(frame.data.strip()):
-                self._answer.lose()
+                self._answer.mark_lost()
             self._answer.warn("bad_json", "An event that is not JSON was left out.")
 
     def _take_object(self, value: dict[str, Any], text: str, event: str) -> None:
@@ -680,7 +682,7 @@ class BodyDecoder:
         self._text = self._text or frame.data
         lines = [line.strip() for line in frame.data.split("\n")]
         if not all(map(_says_nothing, lines)):
-            self._answer.lose()
+            self._answer.mark_lost()
         elif self._answer.places is not None and (
             frame.end - frame.start > MAX_TEXT or any(map(has_call, lines))
         ):

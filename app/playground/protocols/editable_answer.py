@@ -13,11 +13,11 @@ from typing import Any
 from playground.protocols.base import UNDECIDED, UNREAD, CallPlace
 from playground.protocols.decoder import DONE
 from playground.protocols.framing import Frame, Framer
-from playground.protocols.raw_json import Path, change_json, dumped, one_line, parse_json
+from playground.protocols.raw_json import Path, change_json, dump_ascii, one_line, parse_json
 
 
 @dataclass(frozen=True)
-class TakeOut:
+class CallRemoval:
     """Removes the call; `reason` replaces it as text."""
 
     reason: str
@@ -30,7 +30,7 @@ class NewArguments:
     text: str
 
 
-Edit = TakeOut | NewArguments
+Edit = CallRemoval | NewArguments
 
 
 class EditableFrame:
@@ -59,7 +59,7 @@ class EditableFrame:
         """Whether it is the closing marker that is not JSON."""
         return self.data.strip() == DONE
 
-    def at(self, *path: str | int) -> Any:
+    def value_at(self, *path: str | int) -> Any:
         """The received value at `path`, None if there is none."""
         value: Any = self.value
         for key in path:
@@ -81,8 +81,8 @@ class EditableFrame:
 
     def set(self, value: Any, *path: str | int) -> None:
         """Sets a value at `path`; if it is there already, its bytes stay."""
-        if self.at(*path) != value or value is None:
-            self._changes[path] = dumped(value)
+        if self.value_at(*path) != value or value is None:
+            self._changes[path] = dump_ascii(value)
 
     def take(self, *path: str | int) -> None:
         """Removes the value at `path`, including all changes below it."""
@@ -127,7 +127,7 @@ class EditableAnswer:
         passed: int,
     ) -> None:
         self.has_text = has_text
-        self.taken = {n: edit.reason for n, edit in edits.items() if isinstance(edit, TakeOut)}
+        self.taken = {n: edit.reason for n, edit in edits.items() if isinstance(edit, CallRemoval)}
         self.arguments = {
             n: edit.text for n, edit in edits.items() if isinstance(edit, NewArguments)
         }
@@ -153,7 +153,7 @@ class EditableAnswer:
         if by_span:
             raise ValueError("This answer has nested frames, so it cannot be edited.")
         # An unreadable frame after the first removed call may be a piece of that call.
-        for editable in self.frames[self._first_taken() :]:
+        for editable in self.frames[self._first_taken_frame() :]:
             if editable.kind in ("sse", "json", "text", "too_large") and not editable.readable:
                 editable.drop()
 
@@ -172,14 +172,14 @@ class EditableAnswer:
         """The same, to be appended to the text of the answer."""
         return f"\n\n{self.reasons}" if self.has_text and self.reasons else self.reasons
 
-    def _first_taken(self) -> int:
+    def _first_taken_frame(self) -> int:
         places = (place for place, frame in enumerate(self.frames) if self._is_taken(frame))
         return next(places, len(self.frames))
 
     def _is_taken(self, frame: EditableFrame) -> bool:
         return any(place.part in self.taken for place in frame.places)
 
-    def ending(self, ends: Callable[[EditableFrame], bool]) -> EditableFrame | None:
+    def ending_frame(self, ends: Callable[[EditableFrame], bool]) -> EditableFrame | None:
         """The first frame that `ends` the answer and is not before the last piece of a removed
         call; None if there is none."""
         last = max((n for n, frame in enumerate(self.frames) if self._is_taken(frame)), default=0)
@@ -195,10 +195,10 @@ class EditableAnswer:
                 place -= 1
         near = [frame for frame in self.frames if frame.kind in ("sse", "json")]
         like = before if before in near else near[-1] if near else None
-        self.frames[place:place] = [_fresh(value, like) for value in values]
+        self.frames[place:place] = [_new_frame(value, like) for value in values]
 
     def insert_after(self, frame: EditableFrame, value: Mapping[str, Any]) -> None:
-        self.frames.insert(self.frames.index(frame) + 1, _fresh(value, frame))
+        self.frames.insert(self.frames.index(frame) + 1, _new_frame(value, frame))
 
     def bytes(self) -> bytes:
         out = [self._lead]
@@ -251,7 +251,7 @@ class GapCloser:
         if self._gone[place : place + 1] != [number]:
             self._gone.insert(place, number)
 
-    def new(self, number: int) -> int:
+    def new_number(self, number: int) -> int:
         return number - bisect_left(self._gone, number)
 
     def clear(self) -> None:
@@ -268,10 +268,10 @@ def _value(frame: Frame) -> Any:
         return None
 
 
-def _fresh(value: Mapping[str, Any], like: EditableFrame | None) -> EditableFrame:
+def _new_frame(value: Mapping[str, Any], like: EditableFrame | None) -> EditableFrame:
     """A frame formatted like its neighbours; `data` is set, so that it can be changed."""
     end = b"\r\n" if like is not None and b"\r\n" in like.gap else b"\n"
-    text = dumped(value)
+    text = dump_ascii(value)
     frame = EditableFrame(None, b"", end + end, value)
     frame.data = text
     if like is not None and like.kind == "json":

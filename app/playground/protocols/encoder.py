@@ -14,10 +14,10 @@ from typing import Any
 from playground.core.errors import BadInput
 from playground.core.json_values import is_deeper, load_json, refuse_constant
 from playground.core.messages import Message, MessagePart, ModelRequest, Origin
-from playground.core.tools import Content, Same, Tool
+from playground.core.tools import Content, IdentityKey, Tool
 from playground.protocols.base import WireRequest
-from playground.protocols.limits import CallIdLimit, LimitTable, SentTool
 from playground.protocols.raw_json import whole_characters
+from playground.protocols.tool_limits import CallIdLimit, LimitTable, SentTool
 from playground.schema.strict_json import InvalidJSON, parse, read_arguments
 
 # Notes before sending what the provider will refuse of the tools. Changes nothing: the tools are
@@ -62,7 +62,7 @@ _MOST_WRITTEN = 700
 """Every version of Python writes this many levels. A schema of any depth is sent as it is."""
 
 
-def foretell(
+def preflight(
     tools: Sequence[Tool],
     limits: LimitTable,
     notes: Notes,
@@ -75,17 +75,17 @@ def foretell(
     exceeds its `limits`; `strict`: they have a strict mode."""
     outcome = "will be refused" if sure else "may be refused"
     for tool in tools:
-        for message in _refusals(Same(limits), Same(tool), model, strict):
+        for message in _refusals(IdentityKey(limits), IdentityKey(tool), model, strict):
             notes.add(f"The tool {tool.name[:80]!r} {outcome}: {message}")
-    for finding in limits.group_findings(list(map(SentTool.of, tools)), model):
+    for finding in limits.group_findings(list(map(SentTool.from_tool, tools)), model):
         notes.add(f"The request {outcome}: {finding.message}")
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _refusals(
-    limits: Same[LimitTable], tool: Same[Tool], model: str, strict: bool
+    limits: IdentityKey[LimitTable], tool: IdentityKey[Tool], model: str, strict: bool
 ) -> tuple[str, ...]:
-    sent_tool = SentTool.of(tool.value)
+    sent_tool = SentTool.from_tool(tool.value)
     sent_tool = sent_tool if strict else replace(sent_tool, strict=False)
     return tuple(finding.message for finding in limits.value.findings(sent_tool, model))
 
@@ -109,22 +109,22 @@ class Ids:
         self._given: set[str] = set()
         self._waiting: dict[str, deque[str]] = {}
 
-    def of_call(self, part: MessagePart) -> str:
+    def assign_call_id(self, part: MessagePart) -> str:
         call_id, again = part.call_id, 2
-        sent_id = self._allowed(call_id, self._own_limit if part.protocol else self._limit)
+        sent_id = self._allowed_id(call_id, self._own_limit if part.protocol else self._limit)
         while sent_id in self._given:
-            sent_id, again = self._allowed(f"{call_id}_{again}", self._limit), again + 1
+            sent_id, again = self._allowed_id(f"{call_id}_{again}", self._limit), again + 1
         self._given.add(sent_id)
         if sent_id != call_id:
-            self._tell()
+            self._note_changes()
         self._waiting.setdefault(call_id, deque()).append(sent_id)
         return sent_id
 
-    def of_result(self, call_id: str) -> str:
+    def take_result_id(self, call_id: str) -> str:
         waiting = self._waiting.get(call_id)
-        return waiting.popleft() if waiting else self._allowed(call_id, self._limit)
+        return waiting.popleft() if waiting else self._allowed_id(call_id, self._limit)
 
-    def _tell(self) -> None:
+    def _note_changes(self) -> None:
         self._changed += 1
         many = self._changed > 1
         subject = f"The ids of {self._changed} calls were" if many else "The id of one call was"
@@ -132,7 +132,7 @@ class Ids:
             f"{subject} changed: {self._limit.says}, and accepts each only once.", "ids"
         )
 
-    def _allowed(self, call_id: str, limit: CallIdLimit) -> str:
+    def _allowed_id(self, call_id: str, limit: CallIdLimit) -> str:
         if limit.pattern.fullmatch(call_id):
             return call_id
         return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
@@ -148,14 +148,14 @@ class Notes:
         """Adds `sentence`, which replaces an earlier one on the same topic `about`."""
         self._notes[about or sentence] = sentence
 
-    def foreign(self, part: MessagePart) -> None:
+    def note_foreign_part(self, part: MessagePart) -> None:
         """Notes a part that only its originator can read."""
-        self.left_out(part, f"came {_ORIGINS[part.origin]}")
+        self.note_omission(part, f"came {_ORIGINS[part.origin]}")
 
-    def left_out(self, part: MessagePart, why: str) -> None:
+    def note_omission(self, part: MessagePart, why: str) -> None:
         self.add(f"Left out of the history: {part.kind.replace('_', ' ')} parts that {why}.")
 
-    def all(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         return tuple(self._notes.values())
 
 
@@ -202,7 +202,7 @@ def message_members(message: Message, where: str, notes: Notes) -> dict[str, Any
     return own_members(message.own, message.parts[0], where, notes) if message.own else {}
 
 
-def led_by_system(request: ModelRequest, notes: Notes) -> ModelRequest:
+def move_system_messages(request: ModelRequest, notes: Notes) -> ModelRequest:
     """Moves leading system messages to the system prompt, for a protocol that accepts them only
     there, or only later."""
     if not request.messages or request.messages[0].role != "system":
@@ -244,7 +244,7 @@ class Names:
         self._sent = frozenset(tool.name for tool in tools)
         self._notes = notes
 
-    def of(self, name: str) -> str:
+    def allowed_name(self, name: str) -> str:
         allowed = self._odd.sub("_", name)[: self._most] or "unknown_tool"
         if name == allowed or name in self._sent:
             return name
@@ -255,19 +255,19 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactJson:
     """A JSON object as text: sent exactly, including all digits."""
 
     text: str
 
 
-def exact_object(text: str) -> Exact | None:
+def exact_object(text: str) -> ExactJson | None:
     """The object in `text`, if it is strict JSON, or None. It goes on exactly as it is written."""
     try:
         value = parse(text)
     except InvalidJSON:
         return None
-    return Exact(text.strip()) if isinstance(value, dict) else None
+    return ExactJson(text.strip()) if isinstance(value, dict) else None
 
 
 def sound_object(text: str) -> dict[str, Any] | None:
@@ -281,9 +281,9 @@ def sound_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def input_object(part: MessagePart) -> Exact:
+def input_object(part: MessagePart) -> ExactJson:
     """The arguments of a call in a protocol that sends an object: see `with_sound_arguments`."""
-    return Exact(part.text.strip())
+    return ExactJson(part.text.strip())
 
 
 def with_sound_arguments(request: ModelRequest, notes: Notes) -> ModelRequest:
@@ -423,7 +423,7 @@ def wire_request(
         path=path,
         headers=all_headers,
         body=whole.encode(),
-        notes=notes.all(),
+        notes=notes.sentences(),
         expects=expects,
     )
 
@@ -450,7 +450,7 @@ def _json_text(body: Mapping[str, Any]) -> str:
     exact: list[str] = []
 
     def place(value: Any) -> Mapping[Any, int]:
-        if not isinstance(value, Exact):
+        if not isinstance(value, ExactJson):
             raise TypeError(f"{type(value).__name__} is not JSON")
         exact.append(value.text)
         return _PLACE

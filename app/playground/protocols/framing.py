@@ -514,7 +514,7 @@ def star_deltas(
         if same := unused.get(text):
             result += bytes_of(frame, same.popleft(), spans)
         elif spans:
-            result += _starred_inside(frame, strings, text, spans)
+            result += _inner_stars(frame, strings, text, spans)
     for text, spans in deltas:
         if spans:
             for literal in unused.pop(text, ()):
@@ -522,7 +522,7 @@ def star_deltas(
     return sorted(result)
 
 
-def _starred_inside(
+def _inner_stars(
     frame: bytes, strings: deque[StringSpan], text: str, spans: Sequence[Span]
 ) -> Iterator[Span]:
     """The same if the delta is no string of the frame: JSON assembled around one of its `strings`
@@ -642,7 +642,7 @@ class Stars:
 
 
 @dataclass
-class _Open:
+class _OpenList:
     is_list: bool
     name: bytes
     start: int = 0
@@ -685,11 +685,11 @@ def _marks(frame: bytes) -> Iterator[re.Match[bytes]]:
 def token_lists(frame: bytes) -> TokenLists:
     """The lists of entries; unclosed ones count, too."""
     result = TokenLists()
-    stack, name = [_Open(False, b"")], b""
+    stack, name = [_OpenList(False, b"")], b""
     for mark in _marks(frame):
         sign, top = mark[0], stack[-1]
         if sign in (b"{", b"["):
-            stack.append(_Open(sign == b"[", top.name if top.is_list else name, mark.start()))
+            stack.append(_OpenList(sign == b"[", top.name if top.is_list else name, mark.start()))
         elif sign in (b"}", b"]"):
             if len(stack) > 1:
                 _close(stack.pop(), stack[-1], mark.start(), result)
@@ -705,7 +705,7 @@ def token_lists(frame: bytes) -> TokenLists:
     return result
 
 
-def _close(closed: _Open, above: _Open, end: int, result: TokenLists) -> None:
+def _close(closed: _OpenList, above: _OpenList, end: int, result: TokenLists) -> None:
     if not closed.is_list:
         if closed.token is not None:
             above.tokens.append(TokenSpan(closed.token, closed.numbers, closed.beside))
@@ -742,7 +742,11 @@ def starred_tokens(
     stars = Stars()
     for token, spans in tokens:
         if spans:
-            for occurrence in (token, *_alike(token, token.beside), *_alike(token, apart)):
+            for occurrence in (
+                token,
+                *_matching_tokens(token, token.beside),
+                *_matching_tokens(token, apart),
+            ):
                 stars.spans += bytes_of(frame, occurrence.literal, spans)
                 if occurrence.numbers is not None and occurrence.numbers[0] < occurrence.numbers[1]:
                     stars.spans.append(occurrence.numbers)
@@ -750,7 +754,7 @@ def starred_tokens(
     return stars
 
 
-def _alike(token: TokenSpan, others: Iterable[TokenSpan]) -> Iterator[TokenSpan]:
+def _matching_tokens(token: TokenSpan, others: Iterable[TokenSpan]) -> Iterator[TokenSpan]:
     return (candidate for candidate in others if candidate.literal.text == token.literal.text)
 
 

@@ -13,7 +13,7 @@ from playground.protocols.encoder import Notes, error_text
 from playground.protocols.raw_json import (
     Changes,
     Path,
-    dumped,
+    dump_ascii,
 )
 from playground.protocols.request import (
     MARK,
@@ -85,8 +85,8 @@ def find_mark(pieces: object) -> Any:
 def write_text(text: str, mark: Any) -> str:
     """The text as JSON; with a mark, as a piece that carries it."""
     if not mark or not text:
-        return dumped(text)
-    return dumped([{"type": "text", "text": text, MARK: mark}])
+        return dump_ascii(text)
+    return dump_ascii([{"type": "text", "text": text, MARK: mark}])
 
 
 def mark_content(content: object, mark: Any) -> Changes:
@@ -99,5 +99,5 @@ def mark_content(content: object, mark: Any) -> Changes:
     for place in reversed(range(len(pieces))):
         piece = pieces[place]
         if isinstance(piece, dict) and piece.get("type") not in _UNMARKED:
-            return {} if piece.get(MARK) else {("content", place, MARK): dumped(mark)}
+            return {} if piece.get(MARK) else {("content", place, MARK): dump_ascii(mark)}
     return {}

@@ -1,9 +1,9 @@
 """Checks tools before they are sent: what each provider will refuse or ignore. Pure.
 
-`findings` checks a single tool, `of_group` several in one request, `acceptance_matrix` summarizes
-who accepts a tool. Providers' limits are in the tables of `NAME/limits.py`, those of single vendors
-in `vendor_limits`; contradictions in a schema are found by `schema/contradictions`. This module has
-the checks for what models mishandle.
+`findings` checks a single tool, `tool_group_findings` several in one request, `acceptance_matrix`
+summarizes who accepts a tool. Providers' limits are in the tables of `NAME/limits.py`,
+those of single vendors in `vendor_limits`; contradictions in a schema are found by
+`schema/contradictions`. This module has the checks for what models mishandle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from playground.core.tools import FREEFORM, NO_PARAMETERS, Tool
 from playground.protocols import Assessment, Verdict
 from playground.protocols.facts import FACTS
 from playground.protocols.gemini import limits as gemini
-from playground.protocols.limits import Finding, Fix, Node, SentTool, Severity, at, nodes
+from playground.protocols.tool_limits import (
+    Finding,
+    Fix,
+    Node,
+    SentTool,
+    Severity,
+    nodes,
+    place_phrase,
+)
 from playground.protocols.vendor_limits import protocol_of, tables_for
 from playground.schema.contradictions import MOST_FOUND, Impossibility, contradictions, similar_name
 from playground.schema.schema_checks import pointer
@@ -36,7 +44,7 @@ __all__ = [
     "acceptance_matrix",
     "findings",
     "merge_by_protocol",
-    "of_group",
+    "tool_group_findings",
     "weak_spots",
 ]
 
@@ -114,9 +122,9 @@ def findings(
     result: list[Finding] = []
     for name in providers:
         if form is not None and protocol_of(name) == form_protocol:
-            result += of_form(tool, form, name)
+            result += form_findings(tool, form, name)
         else:
-            result += of_provider(tool, name)
+            result += provider_findings(tool, name)
     result += weak_spots(tool)
     return sorted(dict.fromkeys(result), key=lambda finding: WORST.index(finding.severity))
 
@@ -130,10 +138,10 @@ def merge_by_protocol(all_findings: Sequence[Finding]) -> list[Finding]:
     return [replace(finding, protocol=", ".join(names)) for finding, names in protocols.items()]
 
 
-def of_provider(tool: Tool, name: str) -> list[Finding]:
+def provider_findings(tool: Tool, name: str) -> list[Finding]:
     """The findings of one protocol or profile about the tool as our encoder sends it, without weak
     spots."""
-    sent_tool = SentTool.of(tool)
+    sent_tool = SentTool.from_tool(tool)
     return [finding for table in tables_for(name) for finding in table.findings(sent_tool)]
 
 
@@ -149,14 +157,16 @@ def acceptance(protocol: str, tool: Tool) -> ToolAcceptance:
     """The row of one protocol. A tool that is refused plainly is refused in strict mode and when it
     is forced, too."""
     facts = FACTS[protocol]
-    plain = _plain(of_provider(replace(tool, strict=False), protocol))
+    plain = _assess_plain(provider_findings(replace(tool, strict=False), protocol))
     if plain.verdict == "no":
         return ToolAcceptance(protocol, plain, plain, plain, facts.images)
-    strict = facts.strict or _strict(tool, of_provider(replace(tool, strict=True), protocol))
+    strict = facts.strict or _assess_strict(
+        tool, provider_findings(replace(tool, strict=True), protocol)
+    )
     return ToolAcceptance(protocol, plain, strict, facts.forced, facts.images)
 
 
-def _plain(all_findings: Sequence[Finding]) -> Assessment:
+def _assess_plain(all_findings: Sequence[Finding]) -> Assessment:
     """`all_findings` are those of the tool with strict mode off."""
     for finding in all_findings:
         if finding.severity == "refused":
@@ -167,7 +177,7 @@ def _plain(all_findings: Sequence[Finding]) -> Assessment:
     return Assessment("yes", "The request is accepted.")
 
 
-def _strict(tool: Tool, all_findings: Sequence[Finding]) -> Assessment:
+def _assess_strict(tool: Tool, all_findings: Sequence[Finding]) -> Assessment:
     """`all_findings` are those of the tool with strict mode on; a rewrite makes it partly."""
     if tool.format is not None:
         return Assessment("no", "A free-form tool has no schema, so strict mode does not apply.")
@@ -181,7 +191,7 @@ def _strict(tool: Tool, all_findings: Sequence[Finding]) -> Assessment:
 # A tool in a file in a protocol's own form, checked as if that file were sent.
 
 
-def of_form(tool: Tool, form: Mapping[str, Any], provider: str) -> list[Finding]:
+def form_findings(tool: Tool, form: Mapping[str, Any], provider: str) -> list[Finding]:
     """What a protocol or profile refuses or ignores of the entry `form`, which is in its protocol's
     form; pointers are into our own form.
 
@@ -193,7 +203,7 @@ def of_form(tool: Tool, form: Mapping[str, Any], provider: str) -> list[Finding]
         case "anthropic":
             key, default = "input_schema", None
         case "gemini":
-            members = gemini.camel(form)
+            members = gemini.camel_entry(form)
             if "parameters" in members:
                 tables = (gemini.PLAIN, *tables[1:])
             key = "parameters" if "parameters" in members else "parametersJsonSchema"
@@ -217,15 +227,18 @@ def of_form(tool: Tool, form: Mapping[str, Any], provider: str) -> list[Finding]
     return [finding for table in tables for finding in table.findings(sent_tool)]
 
 
-def of_group(tools: Sequence[Tool], provider: str) -> list[Finding]:
+def tool_group_findings(tools: Sequence[Tool], provider: str) -> list[Finding]:
     """The findings about `tools` together in one request of a protocol or profile, not on single
     tools."""
-    protocol, sent_tools = protocol_of(provider), list(map(SentTool.of, tools))
+    protocol, sent_tools = protocol_of(provider), list(map(SentTool.from_tool, tools))
     result = [
         finding for table in tables_for(provider) for finding in table.group_findings(sent_tools)
     ]
-    result += [replace(finding, protocol=protocol) for finding in too_many(tools)]
-    return [*result, *(replace(finding, protocol=protocol) for finding in twins(tools))]
+    result += [replace(finding, protocol=protocol) for finding in tool_count_findings(tools)]
+    return [
+        *result,
+        *(replace(finding, protocol=protocol) for finding in similar_tool_findings(tools)),
+    ]
 
 
 # Finds what models mishandle in a tool or a set of tools, with any provider. Advice only.
@@ -233,73 +246,74 @@ def of_group(tools: Sequence[Tool], provider: str) -> list[Finding]:
 
 def weak_spots(tool: Tool) -> list[Finding]:
     """What no call can satisfy, and the weak spots of one tool."""
-    result = [*_of_name(tool), *_of_description(tool)]
+    result = [*_name_findings(tool), *_description_findings(tool)]
     if tool.format is None:
-        result += [*_of_parameters(nodes(tool.parameters)), *_contradictions(tool.parameters)]
+        result += [*_parameter_findings(nodes(tool.parameters)), *_contradictions(tool.parameters)]
     tokens = estimate_tokens(tool, "openai_chat")
     if tokens > MOST_TOKENS:
         message = (
             f"This tool adds about {tokens:,} tokens to every request. Models follow shorter "
             "tools better."
         )
-        result.append(_weak(message, "", FEW))
+        result.append(_weak_spot(message, "", FEW))
     return result
 
 
-def _weak(message: str, where: str, source: str = ADVICE) -> Finding:
+def _weak_spot(message: str, where: str, source: str = ADVICE) -> Finding:
     return Finding("weak", message, where, source=source, inferred=True)
 
 
-def _of_name(tool: Tool) -> Iterator[Finding]:
+def _name_findings(tool: Tool) -> Iterator[Finding]:
     name = tool.name.lower()
     if name in _VAGUE or _NUMBERED.fullmatch(name):
         message = (
             f"The name {tool.name!r} says little. Name what the tool does, such as get_weather."
         )
-        yield _weak(message, "/name")
+        yield _weak_spot(message, "/name")
 
 
-def _of_description(tool: Tool) -> Iterator[Finding]:
+def _description_findings(tool: Tool) -> Iterator[Finding]:
     text = tool.description.strip()
     if not text:
-        yield _weak(
+        yield _weak_spot(
             "The tool has no description: say what it does and when to call it.", "/description"
         )
     elif len(text) < SHORTEST_DESCRIPTION or text.lower() == tool.name.lower().replace("_", " "):
-        yield _weak(
+        yield _weak_spot(
             "The description says little. Say when to call the tool and what it returns.",
             "/description",
         )
 
 
-def _of_parameters(all_nodes: Sequence[Node]) -> list[Finding]:
+def _parameter_findings(all_nodes: Sequence[Node]) -> list[Finding]:
     result: list[Finding] = []
-    if bare := _undescribed(all_nodes):
+    if bare := _undescribed_properties(all_nodes):
         single = f"The parameter {bare[0][0][:60]!r} has no description."
         several = f"{len(bare)} parameters have no description: {_list_names(bare)}."
-        result.append(_weak(several if len(bare) > 1 else single, bare[0][1]))
-    if mixed := [(at(node.place), _where(node)) for node in all_nodes if _is_union(node)]:
+        result.append(_weak_spot(several if len(bare) > 1 else single, bare[0][1]))
+    if mixed := [(place_phrase(node.place), _where(node)) for node in all_nodes if _is_union(node)]:
         places = "" if len(mixed) == 1 else f", and at {len(mixed) - 1} more places"
         message = f"Several kinds of value are possible{mixed[0][0]}{places}: models confuse them. "
-        result.append(_weak(message + "Use one kind, or one tool for each.", mixed[0][1]))
+        result.append(_weak_spot(message + "Use one kind, or one tool for each.", mixed[0][1]))
     root = all_nodes[0]
     if len(root.properties) > MOST_PARAMETERS:
         message = f"The tool has {len(root.properties)} parameters. Models often "
         result.append(
-            _weak(message + f"confuse more than {MOST_PARAMETERS}.", "/parameters/properties")
+            _weak_spot(message + f"confuse more than {MOST_PARAMETERS}.", "/parameters/properties")
         )
     for node in all_nodes:
-        result += _of_node(node)
+        result += _node_findings(node)
     if all_nodes[-1].depth > DEEPEST:
         deepest = max(all_nodes, key=lambda node: node.depth)
         message = (
-            f"The schema is nested {deepest.depth} levels deep{at(deepest.place)}: models make "
+            f"The schema is nested {deepest.depth} levels deep{place_phrase(deepest.place)}: "
+            "models make more mistakes below five. Flatten it."
         )
-        result.append(_weak(message + "more mistakes below five. Flatten it.", _where(deepest)))
+        result.append(_weak_spot(message, _where(deepest)))
     return result
 
 
-def _undescribed(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
+def _undescribed_properties(all_nodes: Sequence[Node]) -> list[tuple[str, str]]:
     """Names and pointers of properties without a description; a target of a `$ref` has its own."""
     result = []
     for node in all_nodes:
@@ -315,13 +329,14 @@ def _list_names(several: Sequence[tuple[str, str]]) -> str:
     return f"{names} and {more} more" if more > 0 else names
 
 
-def _of_node(node: Node) -> Iterator[Finding]:
+def _node_findings(node: Node) -> Iterator[Finding]:
     enum = node.keys.get("enum")
     if isinstance(enum, list) and len(enum) > MOST_ENUM:
         message = (
-            f"The enum{at(node.place)} has {len(enum)} values: for more than {MOST_ENUM}, a text "
+            f"The enum{place_phrase(node.place)} has {len(enum)} values: for more than "
+            f"{MOST_ENUM}, a text with a check in the tool works better."
         )
-        yield _weak(message + "with a check in the tool works better.", _where(node))
+        yield _weak_spot(message, _where(node))
     yield from _mismatches(node)
 
 
@@ -331,7 +346,9 @@ def _contradictions(schema: Mapping[str, Any]) -> Iterator[Finding]:
         reason = each.reason
         clause = reason.clause[:1].upper() + reason.clause[1:]
         severity: Severity = "unsatisfiable" if each.whole else "weak"
-        place = " there" if each.where and reason.place[:-1] == each.where else at(each.where)
+        place = (
+            " there" if each.where and reason.place[:-1] == each.where else place_phrase(each.where)
+        )
         if each.whole:
             message = f"No call can be valid: {reason.sentence}"
         elif each.kind:
@@ -359,19 +376,19 @@ def _mismatches(node: Node) -> Iterator[Finding]:
         for number, name in enumerate(sorted(node.required - node.properties.keys())):
             similar = similar_name(name, node.keys) if number < MOST_FOUND else ""
             advice = f"did you mean {similar!r}?" if similar else "define it, or correct its name."
-            message = (
-                f"{name[:60]!r} is required{at(node.place)} but is not in `properties`: {advice}"
-            )
+            required = f"{name[:60]!r} is required{place_phrase(node.place)}"
+            message = f"{required} but is not in `properties`: {advice}"
             where = _where(node) + "/required"
-            yield replace(_weak(message, where), fix="rename" if similar else "")
+            yield replace(_weak_spot(message, where), fix="rename" if similar else "")
     types = [kind for kind in node.types if isinstance(kind, str)]
     if node.enum and types and all(kind in _JSON_TYPES for kind in types):
         wrong = [value for value in node.enum if not any(_is_of(value, kind) for kind in types)]
         left = len(node.enum) - len(wrong)
         if wrong and left:  # without any it is a contradiction
             examples = ", ".join(json.dumps(value, ensure_ascii=False)[:40] for value in wrong[:3])
-            yield _weak(
-                f"Only {left} of the values of the enum{at(node.place)} can be used: {examples} "
+            yield _weak_spot(
+                f"Only {left} of the values of the enum{place_phrase(node.place)} can be used: "
+                f"{examples} "
                 f"{'is' if len(wrong) == 1 else 'are'} not of type {' or '.join(types)}.",
                 _where(node) + "/enum",
             )
@@ -402,7 +419,7 @@ def _where(node: Node) -> str:
 # Combinations of tools.
 
 
-def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
+def similar_tool_findings(tools: Sequence[Tool]) -> Iterator[Finding]:
     """Pairs of tools that a model may confuse."""
     some = tools[:_MOST_COMPARED]
     for index, first in enumerate(some):
@@ -413,13 +430,13 @@ def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
                 message = (
                     f"{first.name!r} and {second.name!r} are similar. Give one a different name."
                 )
-                yield _weak(message, "/name")
+                yield _weak_spot(message, "/name")
             elif _is_alike(first.description, second.description):
                 message = (
                     f"{first.name!r} and {second.name!r} have similar descriptions. Say when to "
                     "call which."
                 )
-                yield _weak(message, "/description")
+                yield _weak_spot(message, "/description")
 
 
 def _lookalike_key(name: str) -> str:
@@ -439,14 +456,14 @@ def _is_alike(first: str, second: str) -> bool:
     )
 
 
-def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
+def tool_count_findings(tools: Sequence[Tool]) -> Iterator[Finding]:
     """More tools than a model chooses from well."""
     if len(tools) > MOST_TOOLS:
         tokens = sum(estimate_tokens(tool, "openai_chat") for tool in tools)
         message = (
             f"There are {len(tools)} tools, about {tokens:,} tokens: with more than {MOST_TOOLS}, "
         )
-        yield _weak(message + "models choose less well. Allow fewer at a time.", "", FEW)
+        yield _weak_spot(message + "models choose less well. Allow fewer at a time.", "", FEW)
 
 
 # Estimates how many tokens a tool takes in every request, without a tokenizer.

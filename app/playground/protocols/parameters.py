@@ -52,7 +52,7 @@ THINKING: Mapping[str, str] = {
 EFFORTS = ("low", "medium", "high")
 
 
-def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
+def translate_params(protocol: str, request: ModelRequest) -> ModelRequest:
     """`request` with only our names in `params`, and the names of `protocol` in `own`.
 
     BadInput names the first parameter that has neither, or that duplicates another.
@@ -70,7 +70,7 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
                     f"params: {sources[about]} and {place} set the same parameter. Leave one out."
                 )
             sources[about] = place
-        for name, form in _as_sent(protocol, param, value):
+        for name, form in _sent_params(protocol, param, value):
             if name in OURS:
                 if not _is_of_kind(name, form):
                     raise BadInput(f"params: {param} must be {_KINDS[name]}.")
@@ -86,7 +86,7 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
 
 def check_params(protocol: str, params: Mapping[str, Any]) -> None:
     """BadInput if a request of `protocol` cannot have these parameters."""
-    in_own_words(
+    translate_params(
         protocol,
         ModelRequest("", system="", messages=(), tools=(), choice=ToolChoice(), params=params),
     )
@@ -110,7 +110,7 @@ def supported_params(
     return usable, tuple(notes)
 
 
-def extra_told_to(protocol: str, settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def extra_for(protocol: str, settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The extra members of `settings` for a request of `protocol`; empty, with a note, if they were
     written for another protocol."""
     if settings.profile.protocol == protocol or not settings.extra:
@@ -122,13 +122,13 @@ def extra_told_to(protocol: str, settings: Settings) -> tuple[Mapping[str, Any],
 def _subjects(protocol: str, name: str, value: Any) -> Iterator[tuple[str, str]]:
     """(place, meaning) of the parameter `name`, or of each of its members."""
     if not name or name != _WORDS[protocol].inner:
-        yield name, _about(name, protocol)
+        yield name, _meaning(name, protocol)
         return
     if not isinstance(value, Mapping):
         raise BadInput(f"params: {name} must be a JSON object.")
     for member, inner in value.items():
         if inner is not None:
-            yield f"{name}.{member[:80]}", _about(member, protocol)
+            yield f"{name}.{member[:80]}", _meaning(member, protocol)
 
 
 def _is_of_kind(name: str, value: Any) -> bool:
@@ -145,7 +145,7 @@ def _is_of_kind(name: str, value: Any) -> bool:
     return name not in _KINDS
 
 
-def _about(name: str, protocol: str) -> str:
+def _meaning(name: str, protocol: str) -> str:
     """The meaning of a parameter, by one name for all protocols."""
     if name in THINKING.values() or name == "thinking":
         return "thinking"
@@ -159,7 +159,7 @@ def _row(name: str, protocol: str) -> Mapping[str, str] | None:
     return next((row for row in rows if row.get(protocol) == name), (*rows, None)[0])
 
 
-def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _sent_params(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """(name, value) of the parameter for `protocol`, or for our part of an encoder."""
     words = _WORDS[protocol]
     if name == "thinking" and isinstance(value, Mapping):
@@ -176,7 +176,7 @@ def _as_sent(protocol: str, name: str, value: Any) -> Iterator[tuple[str, Any]]:
         target = row.get("") if protocol in row else None
         target = target or row.get(protocol)
         if target is None:
-            raise _refused(protocol, name)
+            raise _refusal(protocol, name)
         yield target, value
 
 
@@ -184,7 +184,7 @@ def _thinking(protocol: str, name: str, value: Any) -> tuple[str, Any]:
     """Another protocol's thinking setting, converted to `protocol`."""
     words = _WORDS[protocol]
     if not words.thinking:
-        raise _refused(protocol, name)
+        raise _refusal(protocol, name)
     match _wish(value):
         case "off" if words.off is not None:
             return words.thinking, words.off
@@ -207,7 +207,7 @@ def _wish(value: Any) -> str | int | None:
     """
     for words in _WORDS.values():
         for wish, form in (("off", words.off), ("free", words.free)):
-            if form is not None and _alike(value, form):
+            if form is not None and _is_same(value, form):
                 return wish
     match value:
         case {"type": "enabled", "budget_tokens": tokens} if len(value) == 2:
@@ -221,7 +221,7 @@ def _wish(value: Any) -> str | int | None:
     return None
 
 
-def _alike(value: Any, form: Any) -> bool:
+def _is_same(value: Any, form: Any) -> bool:
     return type(value) is type(form) and bool(value == form)
 
 
@@ -230,7 +230,7 @@ def _count(value: Any) -> int | None:
     return value if sound else None
 
 
-def _refused(protocol: str, name: str) -> BadInput:
+def _refusal(protocol: str, name: str) -> BadInput:
     return BadInput(
         f"params: {protocol} has no {name[:80]} and no equivalent. Leave it out, or put it into "
         "extra to send it unchanged."

@@ -1,7 +1,7 @@
 """Parses JSON as providers send it, extracts the exact text of its values, and changes values so
 that all other bytes stay.
 
-`parse_json` refuses what JSON cannot express (NaN, infinities) and too deep nesting; `Quoted`
+`parse_json` refuses what JSON cannot express (NaN, infinities) and too deep nesting; `JsonText`
 returns the exact text of a value, so that a call's arguments keep their digits, their order and
 their duplicate keys.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from jiter import from_json
 
-from playground.core.json_values import TooDeep, too_deep
+from playground.core.json_values import TooDeepError, is_too_deep
 from playground.secrets.redaction import SHORTEST
 
 _MOST_DIGITS = 4000
@@ -77,8 +77,8 @@ def parse_json(text: str) -> Any:
     jiter parses usual text in a third of the time, with the same result. It refuses lone
     surrogates, which `json` accepts; possibly too large numbers are not passed to it.
     """
-    if too_deep(text):
-        raise TooDeep
+    if is_too_deep(text):
+        raise TooDeepError
     if not _may_overflow(text):
         try:
             return from_json(text.encode(), allow_inf_nan=False, cache_mode="keys")
@@ -95,7 +95,7 @@ def _may_overflow(text: str) -> bool:
     return _DIGIT.search(text[_DIGITS - 1 :: _DIGITS]) is not None
 
 
-class Quoted:
+class JsonText:
     """JSON text that was parsed by `parse_json`, whose members can be extracted.
 
     Each level is scanned once and cached, so that extracting all members costs no more than one.
@@ -107,7 +107,7 @@ class Quoted:
         self._text = text
         self._start = start
         self._end = len(text) if end is None else end
-        self._members: dict[str | int, Quoted] | None = None
+        self._members: dict[str | int, JsonText] | None = None
 
     def member(self, *path: str | int) -> str:
         """The text of the value at `path`, or "" if there is none.
@@ -124,13 +124,13 @@ class Quoted:
             raise KeyError(path)
         return at._start, at._end
 
-    def _find(self, path: Iterable[str | int]) -> Quoted | None:
-        at: Quoted | None = self
+    def _find(self, path: Iterable[str | int]) -> JsonText | None:
+        at: JsonText | None = self
         for key in path:
             at = at._read().get(key) if at is not None else None
         return at
 
-    def _read(self) -> dict[str | int, Quoted]:
+    def _read(self) -> dict[str | int, JsonText]:
         if self._members is None:
             self._members = {}
             text, at = self._text, skip_blanks(self._text, self._start)
@@ -148,7 +148,7 @@ class Quoted:
                 key, at = DECODER.raw_decode(text, at)
                 at = skip_blanks(text, skip_blanks(text, at) + 1)
             _, end = DECODER.raw_decode(text, at)
-            members[key] = Quoted(text, at, end)
+            members[key] = JsonText(text, at, end)
             at = skip_blanks(text, end)
             if text[at] == ",":
                 at = skip_blanks(text, at + 1)
@@ -160,7 +160,7 @@ def skip_blanks(text: str, at: int) -> int:
     return at
 
 
-def alike(left: str, right: str) -> bool:
+def is_same_value(left: str, right: str) -> bool:
     """Whether two texts have the same value, ignoring spaces and order, and stars for a secret."""
     if _covers(left, right) or _covers(right, left):
         return True
@@ -233,7 +233,7 @@ def _end_before(follows: str, pieces: str, start: int, size: int) -> int:
     return end if end >= 0 else start + size
 
 
-def joined(pieces: list[str]) -> str:
+def join_pieces(pieces: list[str]) -> str:
     """Joins texts. A character split into two surrogate escapes becomes whole again."""
     text = pieces[0] if len(pieces) == 1 else "".join(pieces)
     if text.isascii():
@@ -303,7 +303,7 @@ def change_json(text: str, changes: Changes) -> str:
             continue
         if out:
             out.append(between)
-        out.append(f"{dumped(key)}:{added}" if isinstance(key, str) else added)
+        out.append(f"{dump_ascii(key)}:{added}" if isinstance(key, str) else added)
     return "".join([opening, *out, closing])
 
 
@@ -331,6 +331,6 @@ def one_line(text: str) -> str:
     return text.translate(_LINE_ENDS).strip(BLANK)
 
 
-def dumped(value: object) -> str:
+def dump_ascii(value: object) -> str:
     """JSON that any line-based reader keeps intact: no spaces, ASCII only."""
     return json.dumps(value, separators=(",", ":"))

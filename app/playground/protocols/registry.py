@@ -17,9 +17,9 @@ from playground.core.settings import PROTOCOLS
 from playground.protocols.base import Codec
 from playground.protocols.editable_answer import AnswerEditor
 from playground.protocols.history_form import HistoryForm
-from playground.protocols.limits import LimitTable
 from playground.protocols.request import RequestReader
 from playground.protocols.server import ProviderServer
+from playground.protocols.tool_limits import LimitTable
 
 
 def _members(module: str, name: str, *, optional: bool = False) -> Mapping[str, Any]:

@@ -371,7 +371,7 @@ def member(body: Body, name: str) -> Body:
     return value if isinstance(value, dict) else {}
 
 
-def placed(value: object) -> Iterator[tuple[int, Body]]:
+def indexed_dicts(value: object) -> Iterator[tuple[int, Body]]:
     """The objects of a list, each with its index."""
     entries = enumerate(value) if isinstance(value, list) else ()
     return ((place, entry) for place, entry in entries if isinstance(entry, dict))
@@ -408,14 +408,16 @@ def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
             inner = member(choice, "allowed_tools") or choice
             allowed = dicts(inner.get("tools"))
             for kind in filter(None, map(_hosted_kind, allowed)):
-                notes.add(f"Allowed tools of the type {kind!r} were left out: {_not_ours(kind)}")
+                notes.add(
+                    f"Allowed tools of the type {kind!r} were left out: {_why_not_ours(kind)}"
+                )
             ours = (_name(body) for body in allowed if not _hosted_kind(body))
             names = tuple(filter(None, ours))
             if inner.get("mode") == "required":
                 return ToolChoice("required", allowed=names, parallel=parallel)
             return ToolChoice(allowed=names, parallel=parallel)
         case dict() if kind := _hosted_kind(choice):
-            reason = _not_ours(kind)
+            reason = _why_not_ours(kind)
             notes.add(
                 f"A tool choice of the type {kind!r} was left out, so it is auto here: {reason}"
             )
@@ -426,7 +428,7 @@ def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
     return ToolChoice(parallel=parallel)
 
 
-def _not_ours(kind: str) -> str:
+def _why_not_ours(kind: str) -> str:
     return _NOT_OURS[runner_of_type(kind)]
 
 
@@ -521,7 +523,7 @@ def request_changes(before: RequestSent, now: RequestSent) -> RequestChanges | N
     first, same = None, 0
     for kind in KINDS:
         old_blocks, new_blocks = ([b for b in blocks if b.kind == kind] for blocks in (was, has))
-        same = _common(old_blocks, new_blocks)
+        same = _common_prefix(old_blocks, new_blocks)
         grew = kind == "message" and same == len(old_blocks)
         if first is None and not grew and max(len(old_blocks), len(new_blocks)) > same:
             first = _difference(old_blocks[same:], new_blocks[same:])
@@ -561,17 +563,17 @@ def _blocks(body: Mapping[str, Any]) -> Iterator[RequestBlock]:
     system = next((body[name] for name in SYSTEM if body.get(name)), None)
     if isinstance(system, dict):
         system = system.get("parts")
-    for number, piece in enumerate(_listed(system), 1):
+    for number, piece in enumerate(_as_list(system), 1):
         yield _block("system", number, "", piece)
     listed = next((body[name] for name in MESSAGES if body.get(name)), None)
-    for number, message in enumerate(_listed(listed), 1):
+    for number, message in enumerate(_as_list(listed), 1):
         role = ""
         if isinstance(message, dict):
             role = str(message.get("role") or message.get("type") or "")
         yield _block("message", number, role, message)
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
@@ -582,10 +584,10 @@ def _tool_name(tool: Mapping[str, Any]) -> str:
 
 
 def _block(kind: BlockKind, number: int, name: str, value: Any) -> RequestBlock:
-    text = _written(value)
+    text = _json_text(value)
     if MARK not in text:
         return RequestBlock(kind, number, name, text)
-    plain = _written(_without_marks(value))
+    plain = _json_text(_without_marks(value))
     return RequestBlock(kind, number, name, plain, plain != text)
 
 
@@ -598,11 +600,11 @@ def _without_marks(value: Any) -> Any:
     return value
 
 
-def _written(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _common(old: Sequence[RequestBlock], new: Sequence[RequestBlock]) -> int:
+def _common_prefix(old: Sequence[RequestBlock], new: Sequence[RequestBlock]) -> int:
     """The number of equal blocks at the beginning."""
     count = 0
     for before, now in zip(old, new, strict=False):
@@ -657,4 +659,4 @@ def _settings(body: Mapping[str, Any], sent: RequestSent) -> str:
     """All members except the blocks; the model may be in the path."""
     known = ("tools", *SYSTEM, *MESSAGES)
     rest = {name: value for name, value in body.items() if name not in known}
-    return _written({"model": sent.model, **rest})
+    return _json_text({"model": sent.model, **rest})

@@ -15,7 +15,6 @@ from playground.core.settings import PROTOCOLS
 from playground.protocols.anthropic import limits as anthropic
 from playground.protocols.facts import FACTS
 from playground.protocols.gemini.limits import FORMATS, KNOWN, PLAIN, has_too_many_items
-from playground.protocols.limits import Fix, SentTool, refused_keywords
 from playground.protocols.openai_chat import limits as openai
 from playground.protocols.rewrite_parts import (
     ANNOTATIONS,
@@ -27,14 +26,15 @@ from playground.protocols.rewrite_parts import (
     branches_of,
     exclude_each_other,
     inline,
+    is_equal,
     kind_of,
     merge_all_of,
-    same,
     spread_any_of,
     types_of,
     without_items,
     without_patterns,
 )
+from playground.protocols.tool_limits import Fix, SentTool, refused_keywords
 from playground.schema import schema_checks
 from playground.schema.contradictions import MOST_FOUND, similar_name
 from playground.schema.schema_checks import Place, all_subschemas, pointer
@@ -65,43 +65,47 @@ class Rewrite:
     refused: tuple[str, ...] = ()
 
 
-def rewritten(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
+def apply_rewrite(
+    fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS
+) -> Rewrite:
     """`schema` rewritten by `fix` for `protocols`."""
     match fix:
         case "inline":
             return inline_refs(schema)
         case "gemini":
-            return gemini_ready(schema)
+            return rewrite_for_gemini(schema)
         case "drop":
-            return without_refused(schema, protocols)
+            return rewrite_without_refused(schema, protocols)
         case "rename":
             return with_similar_names(schema)
     strict = [name for name in protocols if name in STRICT_PROTOCOLS]
-    return strict_ready(schema, strict[0] if len(strict) == 1 else "")
+    return rewrite_for_strict(schema, strict[0] if len(strict) == 1 else "")
 
 
-def strict_ready(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
+def rewrite_for_strict(schema: Mapping[str, Any], protocol: str = "") -> Rewrite:
     """`schema` rewritten for the strict mode of `protocol`; "" means all that have one.
 
     Meaning that no keyword can express is moved to the description for the model.
     """
     losses = Losses()
-    strict = Strict((protocol,) if protocol else STRICT_PROTOCOLS, losses)
-    result = strict.whole(schema)
+    strict = StrictRewriter((protocol,) if protocol else STRICT_PROTOCOLS, losses)
+    result = strict.rewrite_root(schema)
     return _rewrite(schema, result, losses, tuple(sorted(map(pointer, strict.nullable))))
 
 
-def gemini_ready(schema: Mapping[str, Any]) -> Rewrite:
+def rewrite_for_gemini(schema: Mapping[str, Any]) -> Rewrite:
     """`schema` in Gemini's own `parameters` form: `nullable` instead of a type null."""
     losses = Losses()
     try:
-        result = Gemini(losses).whole(schema)
+        result = GeminiRewriter(losses).rewrite_root(schema)
     except SchemaTooLarge:
-        return _too_large(schema)
+        return _unchanged_too_large(schema)
     return _rewrite(schema, result, losses)
 
 
-def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS) -> Rewrite:
+def rewrite_without_refused(
+    schema: Mapping[str, Any], protocols: Sequence[str] = PROTOCOLS
+) -> Rewrite:
     """`schema` without the patterns that OpenAI cannot compile and, if its lists are too long for
     Gemini, without maxItems; only for `protocols`. Both are moved to descriptions."""
     losses = Losses()
@@ -116,15 +120,15 @@ def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOC
 def with_similar_names(schema: Mapping[str, Any]) -> Rewrite:
     """`schema` with the names in `required` that are no property replaced by the similar property
     that was probably meant."""
-    return _rewrite(schema, _renamed(schema), Losses())
+    return _rewrite(schema, _rename_required(schema), Losses())
 
 
-def _renamed(schema: Any) -> Any:
+def _rename_required(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_renamed(inner) for inner in schema]
+        return [_rename_required(inner) for inner in schema]
     if not isinstance(schema, Mapping):
         return schema
-    result = {key: _renamed(value) for key, value in schema.items()}
+    result = {key: _rename_required(value) for key, value in schema.items()}
     names, properties = schema.get("required"), schema.get("properties")
     if isinstance(names, list) and isinstance(properties, Mapping):
         result["required"] = renamed = list(names)
@@ -145,11 +149,11 @@ def inline_refs(schema: Mapping[str, Any]) -> Rewrite:
     try:
         result = inline(schema, losses)
     except SchemaTooLarge:
-        return _too_large(schema)
+        return _unchanged_too_large(schema)
     return _rewrite(schema, result, losses)
 
 
-def _too_large(schema: Mapping[str, Any]) -> Rewrite:
+def _unchanged_too_large(schema: Mapping[str, Any]) -> Rewrite:
     sentence = f"{_UNCHANGED}: with its references expanded, the schema has more than "
     return Rewrite(schema, (f"{sentence}{MOST_NODES:,} values.",))
 
@@ -163,13 +167,13 @@ def _rewrite(
     wrong = schema_checks.fault(result)
     if wrong is not None:
         return Rewrite(schema, (f"{_UNCHANGED}: {wrong[0]}",))
-    return Rewrite(result, losses.all(), nullable, tuple(dict.fromkeys(losses.refused)))
+    return Rewrite(result, losses.sentences(), nullable, tuple(dict.fromkeys(losses.refused)))
 
 
 # Strict mode requires closed objects with all properties required, and few keywords.
 
 
-class Strict:
+class StrictRewriter:
     """A rewrite for those of `protocols` that have a strict mode."""
 
     def __init__(self, protocols: tuple[str, ...], losses: Losses) -> None:
@@ -183,26 +187,28 @@ class Strict:
         words += refused_keywords(anthropic.LIMITS) if self.anthropic else ()
         self.words = tuple(dict.fromkeys(("additionalItems", *words)))
 
-    def whole(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def rewrite_root(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         root = dict(schema)
         if _has_ref_beside(root):
             try:
                 root = inline(root, self.losses)
             except SchemaTooLarge:
                 self.losses.add("The schema is too large when its references are expanded", ())
-        root = self.folded(root, ())
+        root = self.merge_branches(root, ())
         for key in _ROOT_ONLY:
             if key in root:
                 self.losses.add(f"{key} at the top level is dropped", ())
                 del root[key]
         definitions = {key: root[key] for key in _DEFINITIONS if isinstance(root.get(key), Mapping)}
-        result = self.of({**root, "type": "object"}, ())
+        result = self.rewrite_node({**root, "type": "object"}, ())
         for key, schemas in definitions.items():
-            result[key] = {name: self.of(inner, (key, name)) for name, inner in schemas.items()}
-        self.still_refused(result)
+            result[key] = {
+                name: self.rewrite_node(inner, (key, name)) for name, inner in schemas.items()
+            }
+        self.collect_refusals(result)
         return result
 
-    def still_refused(self, schema: Mapping[str, Any]) -> None:
+    def collect_refusals(self, schema: Mapping[str, Any]) -> None:
         """What no rewrite can fix, by lint's own rules."""
         tool = SentTool("x", "", schema, strict=True)
         findings = anthropic.LIMITS.findings(tool) if self.anthropic else []
@@ -211,12 +217,14 @@ class Strict:
             if finding.severity == "refused":
                 self.losses.refused.append(finding.message)
 
-    def of(self, schema: Any, place: Place) -> dict[str, Any]:
+    def rewrite_node(self, schema: Any, place: Place) -> dict[str, Any]:
         if schema is False:
             self.losses.add("A schema that accepts no value is no longer enforced", place)
         if not isinstance(schema, Mapping):
-            return self.anything({}, place)
-        node = self.folded({k: v for k, v in schema.items() if k not in _DEFINITIONS}, place)
+            return self.accept_simple_types({}, place)
+        node = self.merge_branches(
+            {k: v for k, v in schema.items() if k not in _DEFINITIONS}, place
+        )
         if "$ref" in node:
             beside = sorted(node.keys() - {"$ref", *ANNOTATIONS})
             if beside:
@@ -225,15 +233,15 @@ class Strict:
         dropped = self.drop(node, place)
         self.choices(node, place)
         if "anyOf" not in node:
-            node = self.typed(node, place)
+            node = self.add_type(node, place)
         kinds = types_of(node) if "type" in node else frozenset()
         if "object" in kinds:
             self.close(node, place)
         if "array" in kinds:
-            node["items"] = self.of(node.get("items", {}), (*place, "items"))
+            node["items"] = self.rewrite_node(node.get("items", {}), (*place, "items"))
         return add_to_description(node, dropped)
 
-    def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    def merge_branches(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
         node, complete = merge_all_of(schema)
         if not complete:
             self.losses.add("allOf is dropped where its parts cannot be merged", place)
@@ -284,10 +292,11 @@ class Strict:
             return
         several = spread_any_of(node, self.losses, place)
         node["anyOf"] = [
-            self.of(branch, (*place, "anyOf", index)) for index, branch in enumerate(several)
+            self.rewrite_node(branch, (*place, "anyOf", index))
+            for index, branch in enumerate(several)
         ]
 
-    def typed(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
+    def add_type(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
         """`node` with a type: that of its values, of its keywords, or all simple ones."""
         if "type" in node:
             return node
@@ -301,9 +310,9 @@ class Strict:
             if key in node:
                 self.losses.add(f"Only {'an ' + kind} is accepted", place)
                 return {"type": kind, **node}
-        return self.anything(node, place)
+        return self.accept_simple_types(node, place)
 
-    def anything(self, node: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    def accept_simple_types(self, node: Mapping[str, Any], place: Place) -> dict[str, Any]:
         self.losses.add("Lists and objects are no longer accepted", place)
         return {"type": list(_ANYTHING), **node}
 
@@ -325,9 +334,9 @@ class Strict:
             below = (*place, "properties", name)
             if prop is False and name not in required:
                 continue  # closed: it cannot be given
-            members[name] = self.of(prop, below)
+            members[name] = self.rewrite_node(prop, below)
             if name not in required and not takes_null(members[name]):
-                members[name] = nullable(members[name])
+                members[name] = make_nullable(members[name])
                 self.nullable.append(below)
             elif name not in required:
                 self.nullable.append(below)
@@ -344,7 +353,7 @@ def takes_null(schema: Mapping[str, Any]) -> bool:
     return schema.get("const") is None and None in schema.get("enum", (None,))
 
 
-def nullable(schema: dict[str, Any]) -> dict[str, Any]:
+def make_nullable(schema: dict[str, Any]) -> dict[str, Any]:
     """`schema` or null."""
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
@@ -355,7 +364,7 @@ def nullable(schema: dict[str, Any]) -> dict[str, Any]:
     result["type"] = [*kinds, *(() if "null" in kinds else ("null",))]
     if "const" in result:
         only = result.pop("const")
-        result["enum"] = [value for value in result.get("enum", [only]) if same(value, only)]
+        result["enum"] = [value for value in result.get("enum", [only]) if is_equal(value, only)]
     if "enum" in result:
         result["enum"] = [*(value for value in result["enum"] if value is not None), None]
     return result
@@ -375,19 +384,19 @@ def _has_ref_beside(schema: Mapping[str, Any]) -> bool:
 # enums, no other member next to an anyOf.
 
 
-class Gemini:
+class GeminiRewriter:
     """One rewrite; `losses` are what could not be expressed."""
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
 
-    def whole(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        root = self.folded(inline(schema, self.losses, cut=True), ())
+    def rewrite_root(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        root = self.merge_branches(inline(schema, self.losses, cut=True), ())
         for key in ("anyOf", "oneOf", "enum", "const"):
             if key in root:
                 self.losses.add(f"{key} at the top level is dropped", ())
                 del root[key]
-        result = self.of({**root, "type": "object"}, ())
+        result = self.rewrite_node({**root, "type": "object"}, ())
         if has_too_many_items(result):
             result = without_items(result, self.losses)
         for finding in PLAIN.findings(SentTool("x", "", result)):
@@ -395,12 +404,12 @@ class Gemini:
                 self.losses.refused.append(finding.message)
         return result
 
-    def of(self, schema: Any, place: Place) -> dict[str, Any]:
+    def rewrite_node(self, schema: Any, place: Place) -> dict[str, Any]:
         if not isinstance(schema, Mapping):
             if schema is not True:
                 self.losses.add("A schema that accepts no value is no longer enforced", place)
             return {}
-        node = self.folded(schema, place)
+        node = self.merge_branches(schema, place)
         nullable = bool(node.pop("nullable", False))
         self.bounds(node, place)
         self.values(node, place)
@@ -410,7 +419,7 @@ class Gemini:
             return self.union(node, dropped, nullable, place)
         if nullable:
             node["nullable"] = True
-        self.inner(node, place)
+        self.rewrite_children(node, place)
         self.format(node, dropped, place)
         return add_to_description(node, dropped)
 
@@ -423,7 +432,7 @@ class Gemini:
         dropped["format"] = node.pop("format")
         self.losses.add("format is no longer checked", place)
 
-    def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    def merge_branches(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
         node, complete = merge_all_of(schema)
         if not complete:
             self.losses.add("allOf is dropped where its parts cannot be merged", place)
@@ -448,7 +457,7 @@ class Gemini:
         """`const` and `enum`: strings as an enum, integers as bounds, others as choices."""
         if "const" in node:
             only = node.pop("const")
-            node["enum"] = [value for value in node.get("enum", [only]) if same(value, only)]
+            node["enum"] = [value for value in node.get("enum", [only]) if is_equal(value, only)]
         values = node.get("enum")
         if not isinstance(values, list):
             return
@@ -539,7 +548,7 @@ class Gemini:
         description = node.get("description")
         branches: list[dict[str, Any]] = []
         for index, branch in enumerate(several):
-            choice = self.of(branch, (*place, "anyOf", index))
+            choice = self.rewrite_node(branch, (*place, "anyOf", index))
             branches += choice.get("anyOf", [choice])
         nullable = nullable or _NULL in branches
         branches = [add_to_description(branch, dropped) for branch in branches if branch != _NULL]
@@ -554,7 +563,7 @@ class Gemini:
             return {**branches[0], "nullable": True} if nullable else branches[0]
         return {"anyOf": [*branches, dict(_NULL)] if nullable else branches}
 
-    def inner(self, node: dict[str, Any], place: Place) -> None:
+    def rewrite_children(self, node: dict[str, Any], place: Place) -> None:
         """Rewrites the items of arrays and the properties of objects; other types have none."""
         raw = node.pop("properties", None)
         properties = dict(raw) if isinstance(raw, Mapping) else {}
@@ -564,13 +573,13 @@ class Gemini:
             node["type"] = kind = "object" if properties else "array"
             self.losses.add(f"Only an {kind} is accepted", place)
         if node.get("type") == "array":
-            node["items"] = self.of(node.get("items", {}), (*place, "items"))
+            node["items"] = self.rewrite_node(node.get("items", {}), (*place, "items"))
         else:
             node.pop("items", None)
         if node.get("type") == "object":
             if raw is not None or properties:
                 node["properties"] = {
-                    name: self.of(prop, (*place, "properties", name))
+                    name: self.rewrite_node(prop, (*place, "properties", name))
                     for name, prop in properties.items()
                 }
         else:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from playground.protocols.limits import at, recursive_refs
 from playground.protocols.openai_chat.limits import takes_pattern
+from playground.protocols.tool_limits import place_phrase, recursive_refs
 from playground.schema.schema_checks import Place, is_local, resolve, subschemas
 
 ANNOTATIONS = (
@@ -47,9 +47,9 @@ class Losses:
         self.refused: list[str] = []
 
     def add(self, sentence: str, place: Place) -> None:
-        self._told.setdefault(f"{sentence}{at(place)}.")
+        self._told.setdefault(f"{sentence}{place_phrase(place)}.")
 
-    def all(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         return tuple(self._told)
 
 
@@ -65,7 +65,7 @@ def add_to_description(schema: dict[str, Any], dropped: Mapping[str, Any]) -> di
 
 def without_items(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
     """`schema` without maxItems, which are moved to descriptions."""
-    return changed_within(schema, lambda node, place: _no_most(node, losses, place))
+    return change_subschemas(schema, lambda node, place: _no_most(node, losses, place))
 
 
 def _no_most(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _no_most(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, An
 
 def without_patterns(schema: Mapping[str, Any], losses: Losses) -> dict[str, Any]:
     """`schema` without the patterns that OpenAI refuses, which are moved to descriptions."""
-    return changed_within(schema, lambda node, place: _no_pattern(node, losses, place))
+    return change_subschemas(schema, lambda node, place: _no_pattern(node, losses, place))
 
 
 def _no_pattern(node: dict[str, Any], losses: Losses, place: Place) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _no_pattern(node: dict[str, Any], losses: Losses, place: Place) -> dict[str,
     return add_to_description(node, {"pattern": node.pop("pattern")})
 
 
-def changed_within(
+def change_subschemas(
     schema: Mapping[str, Any],
     change: Callable[[dict[str, Any], Place], dict[str, Any]],
     place: Place = (),
@@ -105,7 +105,7 @@ def changed_within(
         if not isinstance(node, Mapping):
             continue
         keyword, steps = str(inner[len(place)]), inner[len(place) + 1 :]
-        below = changed_within(node, change, inner)
+        below = change_subschemas(node, change, inner)
         match steps:
             case ():
                 result[keyword] = below
@@ -158,10 +158,10 @@ def exclude_each_other(several: Sequence[Any]) -> bool:
     for branch in several:
         for kind in types_of(branch):
             by_kind.setdefault(kind, []).append(branch)
-    return all(len(those) < 2 or _apart(kind, those) for kind, those in by_kind.items())
+    return all(len(those) < 2 or _are_disjoint(kind, those) for kind, those in by_kind.items())
 
 
-def _apart(kind: str, several: Sequence[Any]) -> bool:
+def _are_disjoint(kind: str, several: Sequence[Any]) -> bool:
     """Whether schemas that all may accept a value of this kind accept different ones."""
     if not all(isinstance(branch, Mapping) for branch in several):
         return False
@@ -200,30 +200,30 @@ def _values(schema: Any) -> frozenset[str] | None:
 
 def canonical_text(value: Any) -> str:
     """A text that is equal for equal values by JSON Schema: 1 equals 1.0, but not true."""
-    return json.dumps(_whole(value), sort_keys=True)
+    return json.dumps(_integers_for_floats(value), sort_keys=True)
 
 
-def _whole(value: Any) -> Any:
+def _integers_for_floats(value: Any) -> Any:
     match value:
         case float() if value.is_integer():
             return int(value)
         case list():
-            return [_whole(item) for item in value]
+            return [_integers_for_floats(item) for item in value]
         case Mapping():
-            return {key: _whole(item) for key, item in value.items()}
+            return {key: _integers_for_floats(item) for key, item in value.items()}
     return value
 
 
-def same(first: Any, second: Any) -> bool:
+def is_equal(first: Any, second: Any) -> bool:
     """Whether two values are equal by JSON Schema; fast if they differ."""
     match first, second:
         case (bool(), _) | (_, bool()):
             return first is second
         case (list(), list()):
-            return len(first) == len(second) and all(map(same, first, second))
+            return len(first) == len(second) and all(map(is_equal, first, second))
         case (Mapping(), Mapping()):
             return first.keys() == second.keys() and all(
-                same(first[key], second[key]) for key in first
+                is_equal(first[key], second[key]) for key in first
             )
     return bool(first == second)
 
@@ -231,13 +231,13 @@ def same(first: Any, second: Any) -> bool:
 def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any] | None:
     """A schema that accepts what both accept, or None if that cannot be expressed in one."""
     whole = dict(first)
-    if _mixes(first) or _mixes(second):
+    if _has_odd_keyword(first) or _has_odd_keyword(second):
         both = {key for key in first if key not in _ODD and key in second}
-        both = {key for key in both if same(first[key], second[key])}
+        both = {key for key in both if is_equal(first[key], second[key])}
         if first.keys() - both - {*UNJUDGED} and second.keys() - both - {*UNJUDGED}:
             return None
     for key, value in second.items():
-        if key not in whole or key in UNJUDGED or same(whole[key], value):
+        if key not in whole or key in UNJUDGED or is_equal(whole[key], value):
             whole.setdefault(key, value)
             continue
         common = _merge_member(key, whole[key], value)
@@ -247,7 +247,7 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     return whole
 
 
-def _mixes(schema: Mapping[str, Any]) -> bool:
+def _has_odd_keyword(schema: Mapping[str, Any]) -> bool:
     return any(key in schema for key in _ODD)
 
 
@@ -264,7 +264,7 @@ def _merge_member(key: str, mine: Any, theirs: Any) -> Any:
         their_texts = set(map(canonical_text, theirs))
         return [value for value in mine if canonical_text(value) in their_texts] or None
     if key == "properties":
-        if any(name in mine and not same(mine[name], theirs[name]) for name in theirs):
+        if any(name in mine and not is_equal(mine[name], theirs[name]) for name in theirs):
             return None
         return {**mine, **theirs}
     if key in _LEAST:
@@ -322,7 +322,7 @@ def inline(schema: Mapping[str, Any], losses: Losses, *, cut: bool = False) -> d
 
     SchemaTooLarge if the result would have more than MOST_NODES values.
     """
-    return _Inliner(schema, losses, cut).whole()
+    return _Inliner(schema, losses, cut).inline_root()
 
 
 class _Inliner:
@@ -334,39 +334,39 @@ class _Inliner:
         self.begun: set[str] = set()
         self.written = 0
 
-    def whole(self) -> dict[str, Any]:
+    def inline_root(self) -> dict[str, Any]:
         keep = bool(self.recursive) and not self.cut
-        result: dict[str, Any] = self.of(
+        result: dict[str, Any] = self.inline_value(
             {key: value for key, value in self.root.items() if keep or key not in _DEFINITIONS}, ()
         )
         return result
 
-    def of(self, value: Any, place: Place) -> Any:
+    def inline_value(self, value: Any, place: Place) -> Any:
         """A copy of any value of a schema with its refs replaced."""
         self.written += 1
         if self.written > MOST_NODES:
             raise SchemaTooLarge
         if isinstance(value, list):
-            return [self.of(item, (*place, index)) for index, item in enumerate(value)]
+            return [self.inline_value(item, (*place, index)) for index, item in enumerate(value)]
         if not isinstance(value, Mapping):
             return value
         ref = value.get("$ref")
         if isinstance(ref, str) and is_local(ref) and not _is_data(place):
-            return self.referred(value, ref, place)
+            return self.inline_ref(value, ref, place)
         return {
-            key: member if key in ("enum", "const", "default", "examples") and not _named(place)
-            else self.of(member, (*place, key))
+            key: member if key in ("enum", "const", "default", "examples") and not _is_name(place)
+            else self.inline_value(member, (*place, key))
             for key, member in value.items()
         }  # fmt: skip
 
-    def referred(self, value: Mapping[str, Any], ref: str, place: Place) -> Any:
+    def inline_ref(self, value: Mapping[str, Any], ref: str, place: Place) -> Any:
         beside = {key: member for key, member in value.items() if key != "$ref"}
         if self.alone:
             beside = {key: member for key, member in beside.items() if key in UNJUDGED}
-        beside = self.of(beside, place)
-        if ref in self.recursive and not self.begins(ref, place):
-            return self.looped(ref, beside, place)
-        target = self.of(resolve(self.root, ref), place)
+        beside = self.inline_value(beside, place)
+        if ref in self.recursive and not self.is_first_root_ref(ref, place):
+            return self.recursive_ref(ref, beside, place)
+        target = self.inline_value(resolve(self.root, ref), place)
         if not beside:
             return target
         if isinstance(target, bool):
@@ -375,7 +375,7 @@ class _Inliner:
         both = both if both is not None else merge(beside, target)
         return {**beside, "allOf": [*beside.get("allOf", ()), target]} if both is None else both
 
-    def begins(self, ref: str, place: Place) -> bool:
+    def is_first_root_ref(self, ref: str, place: Place) -> bool:
         """Whether this refers to the root schema, which is expanded once: arguments are an object,
         and a provider must see it."""
         outermost = not place or (len(place) == 2 and place[0] == "allOf")
@@ -384,7 +384,7 @@ class _Inliner:
         self.begun.add(ref)
         return True
 
-    def looped(self, ref: str, beside: Mapping[str, Any], place: Place) -> Any:
+    def recursive_ref(self, ref: str, beside: Mapping[str, Any], place: Place) -> Any:
         """A recursive ref has no finite expansion."""
         if self.cut:
             self.losses.add(f"The schema {ref}, which refers to itself, is not checked", place)
@@ -396,12 +396,12 @@ class _Inliner:
         return {**real, "allOf": [*real.get("allOf", ()), bare]} if real else bare
 
 
-def _named(place: Place) -> bool:
+def _is_name(place: Place) -> bool:
     """Whether the last step is a name rather than a keyword: `/properties` and similar."""
-    return _holder(place)
+    return _is_name_map(place)
 
 
-def _holder(place: Place) -> bool:
+def _is_name_map(place: Place) -> bool:
     """Whether the value at `place` maps names to schemas."""
     keywords = (
         *("properties", "patternProperties", "$defs", "definitions"),
@@ -415,4 +415,4 @@ def _holder(place: Place) -> bool:
 
 def _is_data(place: Place) -> bool:
     """Whether a member "$ref" at `place` is the name of a property."""
-    return _holder(place)
+    return _is_name_map(place)

@@ -181,7 +181,7 @@ class IdSource:
     created: int
 
     @classmethod
-    def of(cls, body: bytes, seed: int, created: int) -> IdSource:
+    def from_body(cls, body: bytes, seed: int, created: int) -> IdSource:
         return cls(f"{seed}:{hashlib.sha256(body).hexdigest()}", created)
 
     def id(self, prefix: str, place: int = 0, length: int = 24) -> str:
@@ -249,20 +249,20 @@ class ProviderServer:
         kind, code = nearest or self.kinds[400]
         return BadRequest(sentence, status, kind=kind, code=code)
 
-    def other(self, path: str) -> tuple[SideEndpoint, ...]:
+    def side_endpoints(self, path: str) -> tuple[SideEndpoint, ...]:
         """The other endpoint at `path`, whatever the method."""
         return tuple(endpoint for endpoint in self.beside if endpoint.path.fullmatch(path))
 
 
-def compact(value: Any) -> str:
+def compact_json(value: Any) -> str:
     """JSON as providers write it: no spaces, non-ASCII characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def encoded(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """JSON bytes; a lone surrogate, which has no UTF-8, is escaped."""
     try:
-        return compact(value).encode()
+        return compact_json(value).encode()
     except UnicodeEncodeError:
         return json.dumps(value, separators=(",", ":")).encode()
 
@@ -338,26 +338,26 @@ class Phrases(ABC):
     reported like a value of another type."""
 
     @abstractmethod
-    def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
+    def refuse_type(self, value: Any, where: str, shape: Shape) -> BadRequest:
         """The value has another type."""
 
-    def missing(self, where: str, shape: Shape) -> BadRequest:
+    def refuse_missing(self, where: str, shape: Shape) -> BadRequest:
         """The member at `where` is missing."""
-        return self.wrong(None, where, shape)
+        return self.refuse_type(None, where, shape)
 
-    def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
+    def refuse_unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
         """The object at this place, with this shape, has no member of this name."""
-        return self.wrong(None, self.join(where, name), shape)
+        return self.refuse_type(None, self.join(where, name), shape)
 
-    def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
+    def refuse_variant(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
         """The object's tag matches none of the variants."""
-        return self.wrong(value, where, shape)
+        return self.refuse_type(value, where, shape)
 
     def join(self, where: str, step: str | int) -> str:
         """The place of a member or of an entry."""
         return f"{where}.{step}" if where else str(step)
 
-    def within(self, where: str, shape: Shape, kind: str = "") -> str:
+    def inner_place(self, where: str, shape: Shape, kind: str = "") -> str:
         """The place used for the members of an object; `kind` is its variant."""
         return where
 
@@ -365,7 +365,7 @@ class Phrases(ABC):
 ANY = Shape()
 
 
-def must(holds: Callable[[Any], object], words: str, source: Citation) -> Rule:
+def predicate_rule(holds: Callable[[Any], object], words: str, source: Citation) -> Rule:
     """A rule that `holds` of a value; `words`, the refusal, may contain `{where}`."""
 
     def rule(value: Any, where: str) -> BadRequest | None:
@@ -380,7 +380,7 @@ def check_shape(value: Any, shape: Shape, phrases: Phrases, where: str = "") -> 
     if value is None and shape.null:
         return
     if not _is_of(value, shape.kind):
-        raise phrases.wrong(value, where, shape)
+        raise phrases.refuse_type(value, where, shape)
     for rule in shape.rules:
         if (refusal := rule(value, where)) is not None:
             raise refusal
@@ -401,17 +401,17 @@ def _is_of(value: Any, kind: type | tuple[type, ...]) -> bool:
 def _check_object(value: Mapping[str, Any], shape: Shape, phrases: Phrases, where: str) -> None:
     kind = value.get(shape.tag, shape.untagged) if shape.variants else ""
     kind = kind if isinstance(kind, str) else ""
-    inside = phrases.within(where, shape, kind)
+    inside = phrases.inner_place(where, shape, kind)
     if kind in shape.variants:
         check_shape(value, shape.variants[kind], phrases, inside)
     elif shape.closed and shape.variants:
-        raise phrases.odd_kind(value, where, shape)
+        raise phrases.refuse_variant(value, where, shape)
     elif shape.closed:
         for name in _unnamed(value, shape):
-            raise phrases.unknown(name, inside, shape)
+            raise phrases.refuse_unknown(name, inside, shape)
     for name in shape.required:
         if name not in value or (value[name] is None and shape.members[name].null):
-            raise phrases.missing(phrases.join(inside, name), shape.members[name])
+            raise phrases.refuse_missing(phrases.join(inside, name), shape.members[name])
     for name, member in shape.members.items():
         if name in value:
             check_shape(value[name], member, phrases, phrases.join(inside, name))

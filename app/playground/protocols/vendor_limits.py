@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from playground.core.errors import BadInput
 from playground.core.providers import SHIPPED
 from playground.core.settings import PROTOCOLS
-from playground.protocols.limits import (
+from playground.protocols.registry import LIMITS
+from playground.protocols.server import Citation
+from playground.protocols.tool_limits import (
     Limit,
     LimitTable,
     Match,
@@ -21,8 +23,6 @@ from playground.protocols.limits import (
     odd_name,
     too_many_tools,
 )
-from playground.protocols.registry import LIMITS
-from playground.protocols.server import Citation
 
 _DASHED = re.compile(r"[a-zA-Z0-9_-]+")
 _SHORT = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -54,7 +54,7 @@ def _has_class(node: Node) -> Match:
     return any(map(_CLASS.search, _patterns(node)))
 
 
-def _own(
+def _profile_table(
     profile: str,
     *,
     of_tool: tuple[Limit[SentTool], ...] = (),
@@ -74,7 +74,7 @@ def _own(
 
 # fmt: off
 _TABLES: tuple[LimitTable, ...] = (
-    _own("groq",
+    _profile_table("groq",
          of_schema=(
              Limit("needs `properties` with `required`, even if it is empty", _lacks_properties,
                    Citation("https://github.com/usestrix/strix/issues/1088"),
@@ -85,13 +85,13 @@ _TABLES: tuple[LimitTable, ...] = (
              too_many_tools(128, Citation("https://github.com/gsd-build/gsd-2/issues/4376"),
                             "'tools' : maximum number of items is 128"),
          )),
-    _own("xai",
+    _profile_table("xai",
          of_request=(
              too_many_tools(200, Citation("https://github.com/anomalyco/opencode/issues/28911"),
                             "Maximum tools limit reached. {count} tools have been provided but the "
                             "maximum is 200."),
          )),
-    _own("mistral",
+    _profile_table("mistral",
          of_tool=(
              Limit(
                  "accepts names of 1 to 64 letters, digits, underscores and hyphens, not "
@@ -102,7 +102,7 @@ _TABLES: tuple[LimitTable, ...] = (
                    "underscores and dashes, with a maximum length of 64.",
                    pointer="/name", subject="names"),
          )),
-    _own("deepseek",
+    _profile_table("deepseek",
          of_tool=(
              Limit("accepts names of letters, digits, underscores and hyphens, not {shown!r}",
                    odd_name(_DASHED), Citation("https://github.com/zed-industries/zed/issues/57531"),
@@ -110,25 +110,25 @@ _TABLES: tuple[LimitTable, ...] = (
                    "string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
                    pointer="/name", subject="names"),
          )),
-    _own("cerebras",
+    _profile_table("cerebras",
          of_tool=(
              Limit("refuses a strict tool for some of its models", lambda tool: tool.strict,
                    Citation("https://github.com/livekit/agents/pull/3134"),
                    severity="weak", pointer="/strict"),
          )),
-    _own("fireworks",
+    _profile_table("fireworks",
          of_schema=(
              Limit("does not accept a branch with only `required`", _requires_only,
                    Citation("https://github.com/earendil-works/pi/issues/5352"),
                    "JSON Schema not supported: could not understand the instance `{node.schema}`."),
          )),
-    _own("perplexity",
+    _profile_table("perplexity",
          of_request=(
              Limit("does not accept tools", lambda tools: bool(tools),
                    Citation("https://github.com/pipecat-ai/pipecat/pull/4862"),
                    "Tool calling is not supported for this model", subject="count"),
          )),
-    _own("llamacpp",
+    _profile_table("llamacpp",
          of_schema=(
              Limit("needs ^ at the beginning and $ at the end of a `pattern`", _has_loose_pattern,
                    Citation("https://github.com/ggml-org/llama.cpp/issues/26930"),
@@ -168,7 +168,7 @@ def tables_for(name: str) -> tuple[LimitTable, ...]:
     own = VENDOR_LIMITS.get(name)
     subjects = {row.subject for row in own.rows if row.subject} if own else set()
     if protocol.startswith("openai") and name not in _OF_OPENAI:
-        table = table.without(subjects, families=True)
+        table = table.drop_rows(subjects, families=True)
     elif subjects:
-        table = table.without(subjects)
+        table = table.drop_rows(subjects)
     return (table, own) if own else (table,)

@@ -49,7 +49,7 @@ class LayoutToken:
 
 
 @dataclass(frozen=True)
-class Edit:
+class ArgumentEdit:
     """A user's change to one argument; "" means absent."""
 
     name: str
@@ -74,12 +74,12 @@ def lay_out(raw: str, problems: Sequence[Problem] = ()) -> tuple[LayoutToken, ..
     """
     malformed = [p for p in problems if p.kind == "malformed"]
     if malformed:
-        return _raw(raw, max(p.offset for p in malformed))
+        return _raw_tokens(raw, max(p.offset for p in malformed))
     lexemes = _lexemes(raw)
     if lexemes is None:
-        return _raw(raw, -1)
+        return _raw_tokens(raw, -1)
     wrong = {p.pointer for p in problems if p.kind == "schema"}
-    return tuple(_merged(_layout(lexemes, wrong)))
+    return tuple(_merge_tokens(_layout(lexemes, wrong)))
 
 
 def token_length(raw: str, offset: int) -> int:
@@ -88,31 +88,31 @@ def token_length(raw: str, offset: int) -> int:
     return 1 if match is None or match.lastgroup == "space" else match.end() - offset
 
 
-def fixed(raw: str, problem: Problem) -> str:
+def apply_fix(raw: str, problem: Problem) -> str:
     """`raw` with the problem's safe replacement applied, or "" if it has none."""
     lexemes = _lexemes(raw) if problem.fix else None
     for place, lexeme in enumerate(lexemes or ()):
         if lexeme.pointer == problem.pointer:
             assert lexemes is not None
-            last = lexemes[_closing(lexemes).get(place, place)]
+            last = lexemes[_closing_brackets(lexemes).get(place, place)]
             return raw[: lexeme.start] + problem.fix + raw[last.start + len(last.text) :]
     return ""
 
 
-def edits(raw: str, edited: str) -> tuple[Edit, ...]:
+def edits(raw: str, edited: str) -> tuple[ArgumentEdit, ...]:
     """The arguments a user changed, by name; empty if that cannot be determined."""
     old, new = _object(raw), _object(edited)
     if old is None or new is None:
         return ()
     names = [*old, *(name for name in new if name not in old)]
     return tuple(
-        Edit(name, _spelled(old, name), _spelled(new, name))
+        ArgumentEdit(name, _member_json(old, name), _member_json(new, name))
         for name in names
-        if _spelled(old, name) != _spelled(new, name)
+        if _member_json(old, name) != _member_json(new, name)
     )
 
 
-def _raw(raw: str, offset: int) -> tuple[LayoutToken, ...]:
+def _raw_tokens(raw: str, offset: int) -> tuple[LayoutToken, ...]:
     if not 0 <= offset <= len(raw):
         return (LayoutToken("raw", raw),)
     # An error at the very end has no character to underline: the mark represents what is missing.
@@ -129,7 +129,7 @@ def _lexemes(raw: str) -> list[_Lexeme] | None:
     """The tokens of `raw` without white space; None if it is too long, too deep or not JSON."""
     lexemes: list[_Lexeme] = []
     path: list[_Step] = []
-    for kind, text, start in _scanned(raw):
+    for kind, text, start in _scan(raw):
         if kind is None or len(path) > _DEPTH_LIMIT:
             return None
         match text if kind == "mark" else kind:
@@ -154,7 +154,7 @@ def _lexemes(raw: str) -> list[_Lexeme] | None:
     return lexemes if lexemes and not path else None
 
 
-def _scanned(raw: str) -> Iterator[tuple[TokenKind | None, str, int]]:
+def _scan(raw: str) -> Iterator[tuple[TokenKind | None, str, int]]:
     """(kind, text, start) of each token except white space; kind is None for an invalid token."""
     position = 0
     if len(raw) > LAYOUT_LIMIT:
@@ -195,7 +195,7 @@ def _key(literal: str) -> str:
         return literal
 
 
-def _closing(lexemes: Sequence[_Lexeme]) -> dict[int, int]:
+def _closing_brackets(lexemes: Sequence[_Lexeme]) -> dict[int, int]:
     """The index of the closing bracket, by the index of each opening bracket."""
     opened: list[int] = []
     closing: dict[int, int] = {}
@@ -209,7 +209,7 @@ def _closing(lexemes: Sequence[_Lexeme]) -> dict[int, int]:
 
 def _layout(lexemes: Sequence[_Lexeme], wrong: set[str]) -> Iterator[LayoutToken]:
     """If a container does not fit on a line, its items follow the bracket, one per line."""
-    closing = _closing(lexemes)
+    closing = _closing_brackets(lexemes)
     ends = [0, *accumulate(len(x.text) + (x.text in (",", ":")) for x in lexemes)]
     column = 0
     indents: list[int | None] = []  # None: the container is on one line
@@ -239,7 +239,7 @@ def _layout(lexemes: Sequence[_Lexeme], wrong: set[str]) -> Iterator[LayoutToken
                 yield LayoutToken("mark", " ")
 
 
-def _merged(tokens: Iterable[LayoutToken]) -> Iterator[LayoutToken]:
+def _merge_tokens(tokens: Iterable[LayoutToken]) -> Iterator[LayoutToken]:
     """Merges neighbours of one kind, to reduce the number of elements in the page."""
     for (kind, wrong), run in groupby(tokens, key=lambda token: (token.kind, token.wrong)):
         yield LayoutToken(kind, "".join(token.text for token in run), wrong)
@@ -253,7 +253,7 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _spelled(value: dict[str, Any], name: str) -> str:
+def _member_json(value: dict[str, Any], name: str) -> str:
     return json.dumps(value[name], ensure_ascii=False) if name in value else ""
 
 
@@ -274,11 +274,13 @@ def rows_of(
     fields: Sequence[FormField], problems: Iterable[Problem] = ()
 ) -> tuple[tuple[FieldRow, ...], tuple[Problem, ...]]:
     """The rows, and the problems outside of fields. Problems inside a field are in its row."""
-    places = {field.pointer for field in flat(fields) if not field.rest and field.kind != "object"}
+    places = {
+        field.pointer for field in flat_fields(fields) if not field.rest and field.kind != "object"
+    }
     wrong: dict[str, str] = {}
     others = []
     for problem in problems:
-        place = next((p for p in _upwards(problem.pointer) if p in places), None)
+        place = next((p for p in _enclosing_pointers(problem.pointer) if p in places), None)
         if place is None or problem.kind != "schema":
             others.append(problem)
         else:
@@ -287,11 +289,11 @@ def rows_of(
     return tuple(_row(field, numbers, wrong) for field in fields), tuple(others)
 
 
-def flat(fields: Iterable[FormField]) -> Iterator[FormField]:
+def flat_fields(fields: Iterable[FormField]) -> Iterator[FormField]:
     """The fields with all their children, in order."""
     for field in fields:
         yield field
-        yield from flat(field.children)
+        yield from flat_fields(field.children)
 
 
 def flat_rows(rows: Iterable[FieldRow]) -> Iterator[FieldRow]:
@@ -301,10 +303,12 @@ def flat_rows(rows: Iterable[FieldRow]) -> Iterator[FieldRow]:
         yield from flat_rows(row.rows)
 
 
-def as_typed(fields: Sequence[FormField], form: Form, pointer: str = "") -> tuple[FormField, ...]:
+def fill_fields(
+    fields: Sequence[FormField], form: Form, pointer: str = ""
+) -> tuple[FormField, ...]:
     """`fields` with the values in `form`, valid or not, so that no input is lost. They are the
     members of the object at `pointer`."""
-    typed_fields = tuple(_typed(field, form) for field in fields)
+    typed_fields = tuple(_fill_field(field, form) for field in fields)
     others = typed_text(form, f"rest:{pointer}")
     if not others or any(field.rest for field in fields):
         return typed_fields
@@ -312,9 +316,9 @@ def as_typed(fields: Sequence[FormField], form: Form, pointer: str = "") -> tupl
     return (*typed_fields, FormField(pointer, "", label, "json", value=others, rest=True))
 
 
-def _typed(field: FormField, form: Form) -> FormField:
+def _fill_field(field: FormField, form: Form) -> FormField:
     if field.kind == "object":
-        return replace(field, children=as_typed(field.children, form, field.pointer))
+        return replace(field, children=fill_fields(field.children, form, field.pointer))
     is_null = form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable
     typed = typed_text(form, f"json:{field.pointer}")
     if typed is not None and field.kind != "json":
@@ -340,7 +344,7 @@ def _row(field: FormField, numbers: Iterator[int], wrong: Mapping[str, str]) -> 
     )
 
 
-def _upwards(pointer: str) -> Iterator[str]:
+def _enclosing_pointers(pointer: str) -> Iterator[str]:
     while pointer:
         yield pointer
         pointer = pointer.rpartition("/")[0]

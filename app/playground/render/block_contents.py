@@ -15,27 +15,27 @@ from urllib.parse import urlencode
 
 from playground.core.errors import NotFound
 from playground.core.events import SessionForked, Warned
-from playground.core.messages import seals
+from playground.core.messages import sealed_texts
 from playground.core.session import Call, Part, Prompt, Session, Turn
 from playground.render import paging
 from playground.render.arguments import lay_out, readable_prefix, token_length
-from playground.render.call_status import running, task_of
+from playground.render.call_status import running_values, task_of
 from playground.render.card import card, fault_choices, staged_fault, unheld_words
-from playground.render.filters import clip, pretty, shown
-from playground.render.limits import pause, spent
+from playground.render.filters import clip, pretty_json, show_hidden
+from playground.render.limit_words import pause, spent_words
 from playground.render.paging import (
     CARDS,
     first_section,
     first_seq,
+    format_shown,
     parts_of,
-    so_far,
-    spelled,
-    with_more,
+    rounded_length,
+    show_more,
 )
 from playground.render.replay_timeline import Segment, clock, drawing, segments
 from playground.render.view import View, busy_words, runnable_at_once, state_words
 
-Drawn = tuple[str, Mapping[str, Any]]
+BlockTemplate = tuple[str, Mapping[str, Any]]
 
 _TEMPLATES: Mapping[str, str] = {
     **dict.fromkeys(("text", "refusal"), "_text"),
@@ -73,7 +73,7 @@ _OUTER = ("type", "id", "status", "name", "caller", "call_id", "tool_use_id", "i
 _CITED = ("citations", "annotations", "groundingMetadata", "citationMetadata")
 
 
-def drawn(view: View, block_id: str) -> Drawn:
+def block_template(view: View, block_id: str) -> BlockTemplate:
     """(template, values) of a block; NotFound if the session has no block of that id."""
     match = _ID.fullmatch(block_id)
     if match is None:
@@ -83,7 +83,7 @@ def drawn(view: View, block_id: str) -> Drawn:
     try:
         match name, numbers:
             case (("head" | "bar" | "dock" | "tasks" | "list" | "pause" | "flow" | "wire"), []):
-                return _single(view, name)
+                return _single_block(view, name)
             case "prompt", [number]:
                 return "_prompt.html", {"prompt": _prompt(view.session, number)}
             case "mark", [number]:
@@ -119,15 +119,15 @@ def _nth(items: list[Any], place: int) -> Any:
     return items[place]
 
 
-def _single(view: View, name: str) -> Drawn:
+def _single_block(view: View, name: str) -> BlockTemplate:
     session = view.session
     match name:
         case "head":
             at_once = runnable_at_once(view) if view.decides else []
-            words = {"words": state_words(session), "spent": spent(session)}
+            words = {"words": state_words(session), "spent": spent_words(session)}
             return "_head.html", words | {"at_once": at_once}
         case "pause":
-            return "_pause.html", {"pause": pause(session), "spent": spent(session)}
+            return "_pause.html", {"pause": pause(session), "spent": spent_words(session)}
         case "bar":
             whole = view.played.whole if view.played is not None else session
             on = clock(whole)
@@ -162,13 +162,13 @@ def _prompt(session: Session, number: int) -> Prompt:
     raise IndexError
 
 
-def _turn(view: View, name: str, turn: Turn) -> Drawn:
+def _turn(view: View, name: str, turn: Turn) -> BlockTemplate:
     last = turn is view.session.last_item
-    values: dict[str, Any] = {"turn": turn, "last": last, "cited_by": cited_by}
+    values: dict[str, Any] = {"turn": turn, "last": last, "turn_citations": turn_citations}
     if name == "parts":
-        values["parts"] = parts_of(turn, view.most)
+        values["parts"] = parts_of(turn, view.calls_shown)
     if name == "more":
-        values |= _more(view, turn)
+        values |= _hidden_calls(view, turn)
     if name == "turnfoot":
         notes, repeated = _notes(view.session, turn)
         meta = turn.end.meta if turn.end is not None else {}
@@ -178,17 +178,19 @@ def _turn(view: View, name: str, turn: Turn) -> Drawn:
     return f"_{name}.html", values
 
 
-def _more(view: View, turn: Turn) -> dict[str, Any]:
+def _hidden_calls(view: View, turn: Turn) -> dict[str, Any]:
     """The number of hidden calls, how many the next click shows, and its address."""
-    most = view.most(turn.number)
+    most = view.calls_shown(turn.number)
     hidden = max(len(turn.calls) - most, 0)
-    where = {"shown": spelled(with_more(view.shown, turn.number))}
+    where = {"shown": format_shown(show_more(view.shown, turn.number))}
     if view.replay:
         where = {"at": str(view.session.seq), **where}
     waiting, end = 0, turn.part_after(most)
     if turn is view.session.last_item and not view.session.stopped and turn.end is not None:
-        shown = len(turn.standing.of("waiting", end)) + len(turn.standing.of("interrupted", end))
-        waiting = turn.standing.count("waiting") + turn.standing.count("interrupted") - shown
+        shown = len(turn.call_groups.calls_in("waiting", end)) + len(
+            turn.call_groups.calls_in("interrupted", end)
+        )
+        waiting = turn.call_groups.count("waiting") + turn.call_groups.count("interrupted") - shown
     return {
         "hidden": hidden,
         "next": min(hidden, CARDS),
@@ -205,10 +207,10 @@ def _notes(session: Session, turn: Turn) -> tuple[list[Warned], list[Warned]]:
     return [w for w in turn.warnings if w not in repeated], repeated
 
 
-def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
+def _part(view: View, name: str, turn: Turn, part: Part) -> BlockTemplate:
     values: dict[str, Any] = {"turn": turn, "part": part}
     if name == "sofar":
-        return "_sofar.html", values | {"so_far": so_far(part.length)}
+        return "_sofar.html", values | {"so_far": rounded_length(part.length)}
     if name == "plain":
         return "_plain.html", {"part": part}
     is_call = part.kind == "call"
@@ -219,24 +221,29 @@ def _part(view: View, name: str, turn: Turn, part: Part) -> Drawn:
         drawn_card, past = card(view, turn, call), staged_fault(view.session, call)
         menu = fault_choices(view.session, call, drawn_card.offer)
         values |= {"card": drawn_card, "call": call, "staging": menu, "staged": past}
-        return "_call.html", values | {"work": running(view.session, call)}
+        return "_call.html", values | {"work": running_values(view.session, call)}
     if name in ("result", "real", "later"):
         call = view.session.by_call[f"{turn.number}.{part.index}"]
-        return "_result.html", values | {"name": name} | _came(view.session, name, call)
+        return "_result.html", values | {"name": name} | _outcome_values(view.session, name, call)
     if name in ("progress", "output"):
         call = view.session.by_call[f"{turn.number}.{part.index}"]
-        return f"_{name}.html", values | running(view.session, call)
+        return f"_{name}.html", values | running_values(view.session, call)
     if name == "doubt":
-        return "_doubt.html", values | {"marked": _marked(part)}
+        return "_doubt.html", values | {"marked_span": _marked_span(part)}
     if name == "prefix":
         return "_prefix.html", values | {"prefix": _prefix(part)}
-    shows = {"sealed": sealed, "served": served, "block_of": block_of, "cited": cited}
+    shows = {
+        "sealed_size": sealed_size,
+        "server_part": server_part,
+        "block_of": block_of,
+        "part_citations": part_citations,
+    }
     values["layout"] = lay_out
     values["odds"] = odds(part.meta.get("logprobs"))
     return f"{_TEMPLATES.get(part.kind, '_other')}.html", values | shows
 
 
-def _came(session: Session, name: str, call: Call) -> dict[str, Any]:
+def _outcome_values(session: Session, name: str, call: Call) -> dict[str, Any]:
     """The outcome of a call: its result, the fault staged for it, or a later result."""
     past, task = staged_fault(session, call), task_of(session, call)
     came = {
@@ -249,7 +256,7 @@ def _came(session: Session, name: str, call: Call) -> dict[str, Any]:
     return {"call": call, "came": came, "staged": past}
 
 
-def _marked(part: Part) -> tuple[int, int]:
+def _marked_span(part: Part) -> tuple[int, int]:
     """The position and length of the invalid token in the text as it is shown.
 
     Both in UTF-16 units, as a browser counts.
@@ -262,7 +269,7 @@ def _marked(part: Part) -> tuple[int, int]:
 
 
 def _units(text: str) -> int:
-    return len(shown(text).encode("utf-16-le", "surrogatepass")) // 2
+    return len(show_hidden(text).encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _prefix(part: Part) -> str:
@@ -272,11 +279,11 @@ def _prefix(part: Part) -> str:
     value = readable_prefix(part.text)
     if not isinstance(value, dict):
         return ""
-    words = " · ".join(f"{name}: {_brief(item)}" for name, item in value.items())
+    words = " · ".join(f"{name}: {_brief_text(item)}" for name, item in value.items())
     return words if len(words) <= _PREFIX_LENGTH else "…" + words[-_PREFIX_LENGTH:]
 
 
-def _brief(value: object, depth: int = 4) -> str:
+def _brief_text(value: object, depth: int = 4) -> str:
     match value:
         case str():
             return value
@@ -287,10 +294,10 @@ def _brief(value: object, depth: int = 4) -> str:
         case dict() | list() if depth == 0:
             return "…"
         case dict():
-            items = (f"{name}: {_brief(item, depth - 1)}" for name, item in value.items())
+            items = (f"{name}: {_brief_text(item, depth - 1)}" for name, item in value.items())
             return "{" + ", ".join(items) + "}"
         case list():
-            return "[" + ", ".join(_brief(item, depth - 1) for item in value) + "]"
+            return "[" + ", ".join(_brief_text(item, depth - 1) for item in value) + "]"
         case _:
             return str(value)
 
@@ -300,11 +307,13 @@ def bar_segments(session: Session) -> list[Segment]:
     is shown at once, even if no event follows it yet."""
     on = clock(session)
     least = on.duration / 500
-    seen = (s for s in segments(session, on) if s.end_ms - s.start_ms >= least or _runs(s))
+    seen = (
+        s for s in segments(session, on) if s.end_ms - s.start_ms >= least or _is_running_tool(s)
+    )
     return list(seen) if on.duration else []
 
 
-def _runs(segment: Segment) -> bool:
+def _is_running_tool(segment: Segment) -> bool:
     return segment.open and segment.kind == "tool"
 
 
@@ -381,7 +390,7 @@ def _percent(entry: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class TextCitation:
     """A source that a text cites; `quote` is the cited passage."""
 
     url: str
@@ -395,7 +404,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Served:
+class ServerPart:
     """A call that the provider ran itself, or its result.
 
     `text` is the call's input ("" if not reported) or its result; `places` are the sources it
@@ -404,28 +413,32 @@ class Served:
 
     name: str
     text: str
-    places: tuple[Place, ...]
+    places: tuple[TextCitation, ...]
     error: str
 
 
-def sealed(part: Part) -> int:
+def sealed_size(part: Part) -> int:
     """The size in bytes of a thought that only its provider can read; 0 if there is none."""
-    return sum(len(text.encode("utf-8", "replace")) for text in seals(part.meta))
+    return sum(len(text.encode("utf-8", "replace")) for text in sealed_texts(part.meta))
 
 
-def served(part: Part) -> Served:
+def server_part(part: Part) -> ServerPart:
     """A server call or its result, for display."""
     block = block_of(part)
     content = block.get("content")
     error = content.get("error_code") if isinstance(content, Mapping) else block.get("error")
     asked = {key: item for key, item in block.items() if key not in _OUTER and item is not None}
     shown_texts = (
-        _server_call_text(asked) if part.kind == "server_call" else pretty(asked) if asked else ""
+        _server_call_text(asked)
+        if part.kind == "server_call"
+        else pretty_json(asked)
+        if asked
+        else ""
     )
-    return Served(
+    return ServerPart(
         part.name or str(block.get("type") or part.meta.get("type") or ""),
         part.text or shown_texts,
-        places(block),
+        find_citations(block),
         error if isinstance(error, str) else "",
     )
 
@@ -437,7 +450,7 @@ def _server_call_text(asked: Mapping[str, Any]) -> str:
             return ""
         case [str(text)]:
             return text
-    return pretty(asked)
+    return pretty_json(asked)
 
 
 def block_of(part: Part) -> Mapping[str, Any]:
@@ -449,30 +462,30 @@ def block_of(part: Part) -> Mapping[str, Any]:
     return {}
 
 
-def cited(part: Part) -> tuple[Place, ...]:
+def part_citations(part: Part) -> tuple[TextCitation, ...]:
     """The sources that a part's text cites."""
     content = part.meta.get("content")
     holders = (block_of(part), content if isinstance(content, Mapping) else {}, part.meta)
-    return places([holder[name] for holder in holders for name in _CITED if name in holder])
+    return find_citations([holder[name] for holder in holders for name in _CITED if name in holder])
 
 
-def cited_by(turn: Turn) -> tuple[Place, ...]:
+def turn_citations(turn: Turn) -> tuple[TextCitation, ...]:
     """The sources that the provider listed at the end of an answer."""
     meta = turn.end.meta if turn.end is not None else {}
-    return places([meta[name] for name in _CITED if name in meta])
+    return find_citations([meta[name] for name in _CITED if name in meta])
 
 
-def places(value: Any) -> tuple[Place, ...]:
+def find_citations(value: Any) -> tuple[TextCitation, ...]:
     """Every address in `value` with its title and quote, each once."""
-    by_name: dict[str, Place] = {}
-    for place in _places(value, 0):
+    by_name: dict[str, TextCitation] = {}
+    for place in _find_citations(value, 0):
         if len(by_name) >= MOST_SOURCES:
             break
         by_name.setdefault(place.url + "\n" + place.quote, place)
     return tuple(by_name.values())
 
 
-def _places(value: Any, depth: int) -> Iterator[Place]:
+def _find_citations(value: Any, depth: int) -> Iterator[TextCitation]:
     if depth > _DEPTH:
         return
     match value:
@@ -480,13 +493,13 @@ def _places(value: Any, depth: int) -> Iterator[Place]:
             words = (value.get(name) for name in ("cited_text", "snippet"))
             quote = next((word for word in words if isinstance(word, str)), "")
             title = value.get("title")
-            yield Place(url, title if isinstance(title, str) else "", clip(quote, 300))
+            yield TextCitation(url, title if isinstance(title, str) else "", clip(quote, 300))
         case {"cited_text": str(quote)}:
             title = value.get("document_title") or value.get("title")
-            yield Place("", title if isinstance(title, str) else "", clip(quote, 300))
+            yield TextCitation("", title if isinstance(title, str) else "", clip(quote, 300))
         case Mapping():
             for item in value.values():
-                yield from _places(item, depth + 1)
+                yield from _find_citations(item, depth + 1)
         case list():
             for item in value:
-                yield from _places(item, depth + 1)
+                yield from _find_citations(item, depth + 1)

@@ -75,14 +75,21 @@ from playground.core.events import (
 )
 from playground.core.session import Mark, Part, Prompt, Session, Turn
 from playground.render import paging
-from playground.render.block_contents import drawn
-from playground.render.call_status import behind, call_block, tells
-from playground.render.filters import shown
-from playground.render.paging import Most, beyond, calls_of, end_of, everything, so_far
+from playground.render.block_contents import block_template
+from playground.render.call_status import call_block, calls_behind, has_progress
+from playground.render.filters import show_hidden
+from playground.render.paging import (
+    CallsShown,
+    all_calls,
+    calls_of,
+    end_of,
+    has_hidden_text,
+    rounded_length,
+)
 from playground.render.view import View
 
 How = Literal["new", "changed", "grown"]
-Grow = tuple[str, int, int, str, int, str] | tuple[str, int, int, str, int, str, str]
+TextGrowth = tuple[str, int, int, str, int, str] | tuple[str, int, int, str, int, str, str]
 """(element id, from, to, shown text, deltas so far, block id); lengths in code points, raw. If
 blocks of Markdown were completed, their HTML is the last item, and the text is what follows them.
 """
@@ -108,7 +115,7 @@ class PageFrame:
     """One step of the page: `html` first, then `grow`."""
 
     html: str
-    grow: list[Grow]
+    grow: list[TextGrowth]
 
     @property
     def empty(self) -> bool:
@@ -121,18 +128,22 @@ def block(env: Environment, view: View, block_id: str) -> str:
     def nested(inner: str) -> Markup:
         return Markup(block(env, view, inner))
 
-    template, values = drawn(view, block_id)
+    template, values = block_template(view, block_id)
     html = env.get_template(template).render(view=view, id=block_id, block=nested, **values)
     return html.strip()
 
 
-def touched(logged: Logged, session: Session, most: Most = everything) -> tuple[Touch, ...]:
+def changed_blocks(
+    logged: Logged, session: Session, most: CallsShown = all_calls
+) -> tuple[Touch, ...]:
     """The blocks that `logged` changes. `session` is at the event or later; `most` gives the number
     of calls shown of a turn."""
-    return tuple(_shown(session, _touched(logged, session, most), most))
+    return tuple(_visible_touches(session, _event_touches(logged, session, most), most))
 
 
-def _shown(session: Session, touches: Iterable[Touch], most: Most) -> Iterator[Touch]:
+def _visible_touches(
+    session: Session, touches: Iterable[Touch], most: CallsShown
+) -> Iterator[Touch]:
     """The touches without those of hidden blocks."""
     for touch in touches:
         match = _PART.fullmatch(touch.id)
@@ -168,12 +179,16 @@ def frame(
     `leave` are ids of blocks not to draw. `late` are ids of blocks that were skipped this way
     before, or named by `text_growth`, and have not been drawn since.
     """
-    touches = [touch for logged in events for touch in touched(logged, view.session, view.most)]
-    touches.extend(still_growing(view.session, late))
+    touches = [
+        touch
+        for logged in events
+        for touch in changed_blocks(logged, view.session, view.calls_shown)
+    ]
+    touches.extend(late_touches(view.session, late))
     if wire_since is not None:
-        touches.extend(_wire_touched(view, wire_since))
+        touches.extend(_wire_touches(view, wire_since))
     hidden = leave if view.rows is not None else leave | {"list"}
-    touches = _bounded(view, events, touches)
+    touches = _limit_growth(view, events, touches)
     steps = pieces(touch for touch in touches if touch.id not in hidden)
     html = frame_html(env, view, (step for step in steps if step.how != "grown"))
     grown = {step.id for step in steps if step.how == "grown"}
@@ -181,8 +196,8 @@ def frame(
 
 
 def text_growth(
-    session: Session, events: Sequence[Logged], most: Most
-) -> tuple[list[Grow], set[str]] | None:
+    session: Session, events: Sequence[Logged], most: CallsShown
+) -> tuple[list[TextGrowth], set[str]] | None:
     """The growth of texts if all `events` are deltas of open parts that are shown, plus the other
     blocks about these parts; None if the events touch anything else."""
     turn = session.turn
@@ -202,7 +217,7 @@ def text_growth(
     return list(_grow(session, events, ids)), late
 
 
-def still_growing(session: Session, late: Iterable[str]) -> Iterator[Touch]:
+def late_touches(session: Session, late: Iterable[str]) -> Iterator[Touch]:
     """The blocks of `late` that still exist: a part that has ended has none."""
     for block_id in late:
         if block_id == "bar":
@@ -252,30 +267,36 @@ def ancestors(block_id: str) -> Iterator[str]:
             yield "wire"
 
 
-def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
+def _event_touches(logged: Logged, session: Session, most: CallsShown) -> Iterator[Touch]:
     event = logged.event
     match event:
         case SessionStarted():
-            yield from _changed(*_STATE)
+            yield from _mark_changed(*_STATE)
         case SessionForked():
-            yield from _changed(*_RUN, "flow", "tasks")
+            yield from _mark_changed(*_RUN, "flow", "tasks")
         case SettingsChanged():
             # Waiting calls show how many calls may run, and how many at once.
-            yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq), most))
+            yield from _mark_changed(
+                *_STATE, *_open_blocks(_turn_before(session, logged.seq), most)
+            )
         case PromptAdded():
             prompt = _prompt_at(session, logged.seq)
             yield Touch(f"prompt-{prompt.number}", "new", "flow")
-            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
+            yield from _mark_changed(*_RUN, *_open_blocks(_turn_before(session, logged.seq), most))
         case RequestSent():
             yield Touch(f"turn-{event.recording}", "new", "flow")
-            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq - 1), most))
+            yield from _mark_changed(
+                *_RUN, *_open_blocks(_turn_before(session, logged.seq - 1), most)
+            )
         case ResponseStarted():
-            yield from _of_turn(session, logged, "turnhead", "turnfoot")
+            yield from _turn_touches(session, logged, "turnhead", "turnfoot")
         case PartStarted(index=index):
             turn = _turn_at(session, logged.seq)
             new = part_block(turn, turn.parts[index])
             yield Touch(new, "new", f"parts-{turn.number}")
-            yield from _changed("head", "bar", f"turnhead-{turn.number}", f"turnfoot-{turn.number}")
+            yield from _mark_changed(
+                "head", "bar", f"turnhead-{turn.number}", f"turnfoot-{turn.number}"
+            )
         case PartDelta(index=index):
             yield from _delta(_turn_at(session, logged.seq), index)
         case CallDoubted(index=index):
@@ -285,56 +306,58 @@ def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:
             yield Touch(ended or f"doubt-{turn.number}-{index}", "changed")
         case PartEnded(index=index):
             turn = _turn_at(session, logged.seq)
-            yield from _changed("head", "bar", part_block(turn, turn.parts[index]))
+            yield from _mark_changed("head", "bar", part_block(turn, turn.parts[index]))
         case ResponseEnded() | ResponseFailed():
             turn = _turn_at(session, logged.seq)
-            yield from _of_turn(session, logged, "turnhead", "turnfoot")
+            yield from _turn_touches(session, logged, "turnhead", "turnfoot")
             cards = (part_block(turn, call.part) for call in calls_of(turn, most))
-            yield from _changed(*_RUN, f"more-{turn.number}", *cards)
+            yield from _mark_changed(*_RUN, f"more-{turn.number}", *cards)
         case Warned() if (mark := _mark_at(session, logged.seq)) is not None:
             yield Touch(f"mark-{mark.number}", "new", "flow")
         case Warned():
             if _turn_before(session, logged.seq) is not None:
-                yield from _of_turn(session, logged, "turnfoot")
+                yield from _turn_touches(session, logged, "turnfoot")
         case (
             CallChecked() | CallDecided() | CallReturned() | CallStarted() | CallEnded()
             | CallInterrupted()
         ):  # fmt: skip
             number = event.call_id.split(".")[0]
-            yield from _changed(*_RUN, call_block(event.call_id), f"turnfoot-{number}")
+            yield from _mark_changed(*_RUN, call_block(event.call_id), f"turnfoot-{number}")
             checked = isinstance(event, CallChecked)
-            yield from _changed(*_behind(session, event.call_id, most, checked=checked))
+            yield from _mark_changed(*_waiting_cards(session, event.call_id, most, checked=checked))
             if isinstance(event, CallDecided) and event.where == "agent" and not session.waits:
                 # No call of its turn waits for another one any more.
-                yield from _changed(*_left_open(session.turns[int(number) - 1], most))
+                yield from _mark_changed(*_open_blocks(session.turns[int(number) - 1], most))
         case TaskStarted(task_id=task_id) | TaskEnded(task_id=task_id):
             task = session.tasks.get(task_id)  # None where a fork reopened its call
             goes_on = task is not None and task_id == session.by_call[task.call].task_id
-            yield from _changed("tasks", *((task_id,) if goes_on else ()))
+            yield from _mark_changed("tasks", *((task_id,) if goes_on else ()))
         case CallProgressed() | CallExtended():
-            yield from _progressed(session, logged.seq, event)
+            yield from _progress_touches(session, logged.seq, event)
         case RunPaused() | RunResumed() | RunStopped():
-            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
+            yield from _mark_changed(*_RUN, *_open_blocks(_turn_before(session, logged.seq), most))
         case RetryScheduled(turn=number):
-            yield from _changed(*_RUN, f"turnfoot-{number}")
+            yield from _mark_changed(*_RUN, f"turnfoot-{number}")
         case RequestReceived():
-            yield from _changed(*_STATE, *_left_open(_turn_before(session, logged.seq), most))
+            yield from _mark_changed(
+                *_STATE, *_open_blocks(_turn_before(session, logged.seq), most)
+            )
         case AnswerPassed() | ClientGone():
-            yield from _changed(*_RUN, *_left_open(_turn_before(session, logged.seq), most))
+            yield from _mark_changed(*_RUN, *_open_blocks(_turn_before(session, logged.seq), most))
         case TurnDropped(turn=number):
             before = session.turns[number - 2] if number > 1 else None
-            yield from _changed(*_RUN, f"turn-{number}", *_left_open(before, most))
+            yield from _mark_changed(*_RUN, f"turn-{number}", *_open_blocks(before, most))
         case _:
             assert_never(event)
 
 
-def _changed(*ids: str) -> Iterator[Touch]:
+def _mark_changed(*ids: str) -> Iterator[Touch]:
     return (Touch(block_id, "changed") for block_id in ids)
 
 
-def _of_turn(session: Session, logged: Logged, *names: str) -> Iterator[Touch]:
+def _turn_touches(session: Session, logged: Logged, *names: str) -> Iterator[Touch]:
     number = _turn_at(session, logged.seq).number
-    return _changed(*(f"{name}-{number}" for name in names))
+    return _mark_changed(*(f"{name}-{number}" for name in names))
 
 
 def _delta(turn: Turn, index: int) -> Iterator[Touch]:
@@ -348,14 +371,14 @@ def _delta(turn: Turn, index: int) -> Iterator[Touch]:
         yield Touch(f"prefix-{turn.number}-{index}", "changed")
 
 
-def _bounded(view: View, events: Sequence[Logged], touches: list[Touch]) -> list[Touch]:
+def _limit_growth(view: View, events: Sequence[Logged], touches: list[Touch]) -> list[Touch]:
     """The touches, except that a text longer than its first portion no longer grows: the step in
     which it crosses that length draws its block, later ones only update its size now and then."""
     gained: dict[tuple[int, int], int] = {}
     for logged in events:
         if isinstance(logged.event, PartDelta):
             turn, index = _turn_at(view.session, logged.seq), logged.event.index
-            if beyond(view, turn.parts[index]):
+            if has_hidden_text(view, turn.parts[index]):
                 place = turn.number, index
                 gained[place] = gained.get(place, 0) + len(logged.event.text)
     if not gained:
@@ -367,21 +390,21 @@ def _bounded(view: View, events: Sequence[Logged], touches: list[Touch]) -> list
         before = part.length - count
         if before <= paging.PORTION:
             shown.append(Touch(part_block(view.session.turns[number - 1], part), "changed"))
-        elif so_far(before) != so_far(part.length):
+        elif rounded_length(before) != rounded_length(part.length):
             shown.append(Touch(f"sofar-{number}-{index}", "changed"))
-    return list(_shown(view.session, shown, view.most))
+    return list(_visible_touches(view.session, shown, view.calls_shown))
 
 
-def _progressed(
+def _progress_touches(
     session: Session, seq: int, event: CallProgressed | CallExtended
 ) -> Iterator[Touch]:
     """Its status words are drawn again, its printed output grows; if the session is newer than the
     event and the call is over, the whole card is drawn."""
     call, block_id = session.by_call[event.call_id], call_block(event.call_id)
     if isinstance(event, CallProgressed) and event.real is not None and call.at_agent:
-        yield from _changed(*_RUN, block_id)  # its result waits for the user
+        yield from _mark_changed(*_RUN, block_id)  # its result waits for the user
         return
-    if not tells(session, call):
+    if not has_progress(session, call):
         yield Touch(block_id, "changed")
         return
     yield Touch(block_id.replace("call-", "progress-"), "changed")
@@ -392,7 +415,7 @@ def _progressed(
         yield Touch(block_id.replace("call-", "print-"), "grown")
 
 
-def _left_open(turn: Turn | None, most: Most) -> Iterator[str]:
+def _open_blocks(turn: Turn | None, most: CallsShown) -> Iterator[str]:
     """The blocks of the last turn that look different once the run continues, stops or pauses."""
     if turn is None:
         return
@@ -402,16 +425,18 @@ def _left_open(turn: Turn | None, most: Most) -> Iterator[str]:
             yield part_block(turn, call.part)
 
 
-def _behind(session: Session, call_id: str, most: Most, *, checked: bool) -> Iterator[str]:
+def _waiting_cards(
+    session: Session, call_id: str, most: CallsShown, *, checked: bool
+) -> Iterator[str]:
     """The cards that state what they wait for, and may state something else now."""
     call = session.by_call[call_id]
     turn = session.turns[call.turn - 1]
     shown = calls_of(turn, most)
-    return (part_block(turn, other.part) for other in behind(shown, call, checked=checked))
+    return (part_block(turn, other.part) for other in calls_behind(shown, call, checked=checked))
 
 
-def _wire_touched(view: View, since: int) -> Iterator[Touch]:
-    for section, row, new in view.wire.changed(since):
+def _wire_touches(view: View, since: int) -> Iterator[Touch]:
+    for section, row, new in view.wire.changes_since(since):
         number = section.number
         if row is None:
             kind = "wire" if new else "wirehead"
@@ -422,7 +447,7 @@ def _wire_touched(view: View, since: int) -> Iterator[Touch]:
             yield Touch(block_id, "new" if new else "changed", parent)
 
 
-def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator[Grow]:
+def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator[TextGrowth]:
     """The growth of each text. Counted back from its end, where `events` ended."""
     gained: dict[str, list[str]] = {}
     ends: dict[str, tuple[int, int, str, Part | None]] = {}
@@ -452,9 +477,9 @@ def _grow(session: Session, events: Sequence[Logged], ids: set[str]) -> Iterator
             first = bisect_right(blocks.done, before, key=itemgetter(0))
             if closed := blocks.done[first:]:
                 html = "".join(html for _, html in closed)
-                yield element, before, length, shown(blocks.open), deltas, block_id, html
+                yield element, before, length, show_hidden(blocks.open), deltas, block_id, html
                 continue
-        yield element, before, length, shown(text), deltas, block_id
+        yield element, before, length, show_hidden(text), deltas, block_id
 
 
 def part_block(turn: Turn, part: Part) -> str:

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 from playground.core.events import TASK_STOPS, CallDecided
 from playground.core.faults import fault
-from playground.core.session import Call, Session, Task, Turn, held
+from playground.core.session import Call, Session, Task, Turn, blocking_call
 from playground.render.filters import duration, plural
 
 NOTABLE_MS = 250
 """A shorter wait with no call before it is the program's own overhead and is not shown."""
 
-Outcome = Literal["", "live", "ran", "failed"]
+CallOutcome = Literal["", "live", "ran", "failed"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def call_block(call_id: str) -> str:
     return "call-" + call_id.replace(".", "-")
 
 
-def waits_for(session: Session, turn: Turn, call: Call) -> str:
+def wait_reason(session: Session, turn: Turn, call: Call) -> str:
     """What `call` waits for besides the user, as a sentence; "" if nothing holds it back.
 
     For an undecided call: what it will wait for once it is decided.
@@ -44,23 +44,23 @@ def waits_for(session: Session, turn: Turn, call: Call) -> str:
         return ""
     will_run = call.decided is not None and call.decided.decision == "run"
     if call.status == "decided" and will_run:
-        return _held_back(session, turn, call)
+        return _hold_reason(session, turn, call)
     if call.status not in ("waiting", "interrupted") or session.stopped:
         return ""
-    before = held(turn.calls, call)
+    before = blocking_call(turn.calls, call)
     if before is None:
-        return _beyond(session, turn, call)
+        return _limit_sentence(session, turn, call)
     return f"If you run it, it waits for {_blocking_words(turn, before)}."
 
 
-def _held_back(session: Session, turn: Turn, call: Call) -> str:
+def _hold_reason(session: Session, turn: Turn, call: Call) -> str:
     if session.stopped:
         return "The run is stopped. Press Continue to run this call."
     if session.paused:
         return "The run is paused. Press Continue to run this call."
-    if beyond := _beyond(session, turn, call):
+    if beyond := _limit_sentence(session, turn, call):
         return beyond
-    before = held(turn.calls, call)
+    before = blocking_call(turn.calls, call)
     if before is not None:
         return f"Waits for {_blocking_words(turn, before)}."
     assert session.settings is not None
@@ -68,7 +68,7 @@ def _held_back(session: Session, turn: Turn, call: Call) -> str:
     return f"Queued: at most {plural(most, 'call')} at once."
 
 
-def _beyond(session: Session, turn: Turn, call: Call) -> str:
+def _limit_sentence(session: Session, turn: Turn, call: Call) -> str:
     allowed = session.calls_allowed
     if any(allowed_call is call for allowed_call in turn.calls[:allowed]):
         return ""
@@ -83,10 +83,10 @@ def _blocking_words(turn: Turn, call: Call) -> str:
         "decided": "is waiting",
         "running": "runs",
     }
-    return f"{_named(turn, call)}, which {doing.get(call.status, 'is not finished')}"
+    return f"{_numbered_name(turn, call)}, which {doing.get(call.status, 'is not finished')}"
 
 
-def _named(turn: Turn, call: Call) -> str:
+def _numbered_name(turn: Turn, call: Call) -> str:
     number = next(place for place, other in enumerate(turn.calls, 1) if other is call)
     return f"{call.name[:80]} ({number} of {len(turn.calls)})"
 
@@ -117,7 +117,7 @@ def needs(calls: Sequence[Call], *, held: bool = False) -> str:
     )
 
 
-def behind(calls: Iterable[Call], call: Call, *, checked: bool) -> Iterator[Call]:
+def calls_behind(calls: Iterable[Call], call: Call, *, checked: bool) -> Iterator[Call]:
     """The calls among `calls` (all or the first of a turn) whose `waits_for` may change once `call`
     has changed. `checked`: it may just have become parallel-safe, or have ceased to be.
 
@@ -136,7 +136,7 @@ def behind(calls: Iterable[Call], call: Call, *, checked: bool) -> Iterator[Call
             yield other
 
 
-def why(turn: Turn, call: Call) -> tuple[Fact, ...]:
+def status_facts(turn: Turn, call: Call) -> tuple[Fact, ...]:
     """Who decided the call and its outcome; for a waiting call, why it asks. Empty before it was
     checked."""
     if call.checked_ms is None and call.decided is None:
@@ -152,17 +152,17 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
         yield from _agents_facts(call)
         return
     if call.cut is not None:
-        yield from _before(call, call.cut)
+        yield from _interrupted_facts(call, call.cut)
     elif decided is None and call.status == "done":
         yield Fact("decided", "Not decided here: the call came with its result.")
     elif decided is None:
-        yield Fact("asks", call.asks or _asks(turn))
+        yield Fact("asks", call.asks or _ask_reason(turn))
     if decided is not None:
-        yield Fact("decided", _decided(decided), call.decided_ms)
-    yield Fact("checked", checked(call), call.checked_ms)
+        yield Fact("decided", _decision_sentence(decided), call.decided_ms)
+    yield Fact("checked", check_sentence(call), call.checked_ms)
     if decided is None or decided.decision != "run":
         return
-    if waited := _waited(turn, call):
+    if waited := _wait_sentence(turn, call):
         yield Fact("waited", waited)
     if call.started_ms is not None:
         again = (
@@ -170,12 +170,12 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
             if call.interruptions
             else ""
         )
-        yield Fact("started", f"{again}{_alone(call)}", call.started_ms)
+        yield Fact("started", f"{again}{_parallel_sentence(call)}", call.started_ms)
     if call.status == "done" and call.started_ms is not None and call.ended_ms is not None:
-        yield Fact("ended", _ended(call, call.ended_ms - call.started_ms), call.ended_ms)
+        yield Fact("ended", _end_sentence(call, call.ended_ms - call.started_ms), call.ended_ms)
 
 
-def _asks(turn: Turn) -> str:
+def _ask_reason(turn: Turn) -> str:
     if turn.received is not None and turn.received.stop_at == "calls":
         return "The tap stops at every call. Waiting for your approval."
     return "No rule matched. Waiting for your approval."
@@ -186,8 +186,8 @@ def _agents_facts(call: Call) -> Iterator[Fact]:
     decided = call.decided or call.cut
     assert decided is not None
     passed = decided.by == "rule" and not decided.rule_id  # no rule, and no user decided
-    yield Fact("decided", decided.rule if passed else _decided(decided), call.decided_ms)
-    yield Fact("checked", checked(call), call.checked_ms)
+    yield Fact("decided", decided.rule if passed else _decision_sentence(decided), call.decided_ms)
+    yield Fact("checked", check_sentence(call), call.checked_ms)
     if call.status == "interrupted":
         yield Fact("cut", "The agent continued without the result, or ended.", call.ended_ms)
     came = call.result if call.real is None else call.real
@@ -203,11 +203,11 @@ def _agents_facts(call: Call) -> Iterator[Fact]:
         yield Fact("result", f"It was held for you. You {edited}.", call.released_ms)
 
 
-def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
+def _interrupted_facts(call: Call, cut: CallDecided) -> Iterator[Fact]:
     """The outcome of the attempt that was running when the server stopped. Its times are known
     until another decision replaces it."""
     still = call.decided is None
-    yield Fact("before", _decided(cut), call.decided_ms if still else None)
+    yield Fact("before", _decision_sentence(cut), call.decided_ms if still else None)
     began = call.started_ms if still else None
     yield Fact(
         "cut",
@@ -218,7 +218,7 @@ def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
         yield Fact("asks", "An interrupted call needs your decision; rules do not apply to it.")
 
 
-def _decided(decided: CallDecided) -> str:
+def _decision_sentence(decided: CallDecided) -> str:
     run = "ran it" if decided.where == "here" else "let the agent run it"
     done = {"run": run, "answer": "answered it", "deny": "denied it"}[decided.decision]
     if decided.by == "rule":
@@ -232,7 +232,7 @@ def _decided(decided: CallDecided) -> str:
     return f"{by} Simulated fault: {row.title if row else decided.fault}." if decided.fault else by
 
 
-def checked(call: Call) -> str:
+def check_sentence(call: Call) -> str:
     """The result of the check, in a sentence or two."""
     kinds = [problem.kind for problem in call.problems]
     if "unknown_tool" in kinds:
@@ -246,7 +246,7 @@ def checked(call: Call) -> str:
     return f"{sentence} There was a warning." if "caution" in kinds else sentence
 
 
-def _alone(call: Call) -> str:
+def _parallel_sentence(call: Call) -> str:
     over = call.status == "done"
     if call.parallel_safe:
         return f"It {'could' if over else 'may'} run in parallel with other parallel-safe calls."
@@ -255,7 +255,7 @@ def _alone(call: Call) -> str:
     return "It runs alone. Later calls wait until it finishes."
 
 
-def _waited(turn: Turn, call: Call) -> str:
+def _wait_sentence(turn: Turn, call: Call) -> str:
     """How long it was held back after the decision, and by what."""
     if call.started_ms is None or call.decided_ms is None or call.started_ms <= call.decided_ms:
         return ""
@@ -269,11 +269,11 @@ def _waited(turn: Turn, call: Call) -> str:
             last = other if last is None or ended >= (last.ended_ms or 0) else last
     took = call.started_ms - call.decided_ms
     if last is not None:
-        return f"{duration(took)} for {_named(turn, last)} to finish."
+        return f"{duration(took)} for {_numbered_name(turn, last)} to finish."
     return f"{duration(took)} for a free slot." if took >= NOTABLE_MS else ""
 
 
-def _ended(call: Call, took_ms: int) -> str:
+def _end_sentence(call: Call, took_ms: int) -> str:
     result = call.result
     what = "an error" if result is not None and result.is_error else "a result"
     staged = result is not None and result.staged
@@ -294,19 +294,19 @@ def task_of(session: Session, call: Call) -> Task | None:
     return session.tasks.get(call.task_id)
 
 
-def goes_behind(session: Session, call: Call) -> bool:
+def is_background(session: Session, call: Call) -> bool:
     """Whether it runs in the background now."""
     task = task_of(session, call)
     return task is not None and task.ended_ms is None
 
 
-def tells(session: Session, call: Call) -> bool:
+def has_progress(session: Session, call: Call) -> bool:
     """Whether it runs, and so has blocks for its progress and its output."""
     runs = call.status == "running" and not call.result_held
-    return runs or goes_behind(session, call)
+    return runs or is_background(session, call)
 
 
-def behind_words(session: Session, call: Call) -> tuple[str, Outcome] | None:
+def background_words(session: Session, call: Call) -> tuple[str, CallOutcome] | None:
     """The state and colour of a call that went to the background; None for any other."""
     task = task_of(session, call)
     if task is None:
@@ -327,8 +327,8 @@ def _failed(task: Task) -> bool:
     return task.result.is_error
 
 
-def running(session: Session, call: Call) -> dict[str, Any]:
-    """The values of its blocks: `task`, whether it `tells` progress, whether it `failed` as a task,
+def running_values(session: Session, call: Call) -> dict[str, Any]:
+    """The values of its blocks: `task`, whether it `has_progress`, whether it `failed` as a task,
     its time limit (`limit`, words, and `limit_s`; "" and 0 in the background) and the number of
     characters dropped `before` the stored output."""
     behind = task_of(session, call)
@@ -338,7 +338,7 @@ def running(session: Session, call: Call) -> dict[str, Any]:
     return {
         "call": call,
         "task": behind,
-        "tells": tells(session, call),
+        "has_progress": has_progress(session, call),
         "failed": behind is not None and behind.ended_ms is not None and _failed(behind),
         "held": call.real is not None,
         "limit_s": limit_s,

@@ -14,26 +14,34 @@ from typing import Literal
 from playground.core.decide import doubled_ids, may_run
 from playground.core.doubts import find_doubt
 from playground.core.events import Problem
-from playground.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
+from playground.core.faults import FAULTS, SLOW_S, Fault, earlier_result, fault, staging_obstacle
 from playground.core.providers import AGENT_WAITS, HELD_WHOLE_S
 from playground.core.session import Call, Session, Turn
 from playground.core.tools import Tool, ToolResult
 from playground.protocols.answer_edits import why_not_answered
-from playground.render.arguments import Edit, FieldRow, LayoutToken, edits, fixed, lay_out, rows_of
+from playground.render.arguments import (
+    ArgumentEdit,
+    FieldRow,
+    LayoutToken,
+    apply_fix,
+    edits,
+    lay_out,
+    rows_of,
+)
 from playground.render.call_status import (
     Fact,
     answered_by_user,
-    behind_words,
+    background_words,
     call_block,
     need,
+    status_facts,
     task_of,
-    waits_for,
-    why,
+    wait_reason,
 )
 from playground.render.filters import duration, exposed_count, is_padded, plural
 from playground.render.view import SHOWN_ARGUMENTS, View
 from playground.schema.form import fields
-from playground.schema.http_parameters import url_shown
+from playground.schema.http_parameters import display_url
 from playground.schema.strict_json import place_text
 from playground.schema.validate import check_call
 
@@ -77,7 +85,7 @@ class Offer:
     it from the answer.
     """
 
-    lead: Lead
+    primary: Lead
     run: bool
     anyway: bool
     edit: bool
@@ -118,7 +126,7 @@ class Card:
     padded: bool
     faults: tuple[ProblemRow, ...]
     fixed: str
-    edits: tuple[Edit, ...]
+    edits: tuple[ArgumentEdit, ...]
     edited: str | None
     edited_more: int
     offer: Offer | None
@@ -162,7 +170,9 @@ def card(view: View, turn: Turn, call: Call) -> Card:
     done = call.part.ended
     written = call.written + edited if done else ""
     tokens = _tokens(call, limit, whole=not more) if done else ()
-    faults = tuple(_problem_row(call, problem) for problem in call.problems if not _mended(call))
+    faults = tuple(
+        _problem_row(call, problem) for problem in call.problems if not _has_run_edited(call)
+    )
     offer = _offer(view, turn, call, max(more, len(edited) - limit) > 0)
     texts = (call.name, *(token.text for token in tokens if token.kind != "mark"))
     return Card(
@@ -171,9 +181,9 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         words=words,
         tone=tone,
         place=_place(turn, call),
-        took="" if task_of(view.session, call) else _took(call),
-        who=_who(call),
-        source=source(call.tool) if call.tool is not None and not _agents(view, call) else "",
+        took="" if task_of(view.session, call) else _run_time(call),
+        who=_decider_words(call),
+        source=source(call.tool) if call.tool is not None and not _is_agent_run(view, call) else "",
         tokens=tokens,
         more=more if done else 0,
         hidden=exposed_count(call.name, lines=True) + exposed_count(written),
@@ -184,11 +194,13 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         edited=None if changed is None else edited[:limit],
         edited_more=max(len(edited) - limit, 0),
         offer=offer,
-        hint=" ".join(filter(None, (_hint(view, turn, call), *_waits(view, turn, call)))),
+        hint=" ".join(filter(None, (_hint(view, turn, call), *_wait_words(view, turn, call)))),
         answers=_answers(call) if offer is not None else (),
-        why=why(turn, call),
-        queued=view.ours and call.status == "decided" and bool(waits_for(view.session, turn, call)),
-        reserved=_reserved(view, turn, call),
+        why=status_facts(turn, call),
+        queued=view.ours
+        and call.status == "decided"
+        and bool(wait_reason(view.session, turn, call)),
+        reserved=_reserved_controls(view, turn, call),
         held=held_call(view, turn, call),
         result=held_result(view, call),
     )
@@ -217,7 +229,7 @@ def source(tool: Tool) -> str:
         case "python":
             return "python · code of the tool"
         case "http":
-            return f"http · {config.get('method', 'GET')} {url_shown(config)}"
+            return f"http · {config.get('method', 'GET')} {display_url(config)}"
         case "mcp":
             return f"mcp · {config.get('server', '')}/{config.get('tool', tool.name)}"
         case "person":
@@ -228,7 +240,7 @@ def source(tool: Tool) -> str:
             return other
 
 
-def _agents(view: View, call: Call) -> bool:
+def _is_agent_run(view: View, call: Call) -> bool:
     """Whether its agent answers or answered it, regardless of the settings of its tool."""
     return view.session.tapped is not None or call.at_agent
 
@@ -246,14 +258,14 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
             return "not run", ""
         case "proposed" if turn.open:
             return "complete", ""
-        case "proposed" if not _halted(view, turn):
+        case "proposed" if not _is_halted(view, turn):
             return "checking", ""
         case "proposed":
             return "not decided", ""
         case "waiting":
             return (
                 (f"needs {need(call, held=turn.holds)}", "waiting")
-                if _decidable(view, call)
+                if _can_decide(view, call)
                 else ("not decided", "")
             )
         case "interrupted":
@@ -263,13 +275,13 @@ def _words(view: View, turn: Turn, call: Call) -> tuple[str, Tone]:
         case "running":
             return "running", "live"
         case "done":
-            return behind_words(view.session, call) or _done_words(call)
+            return background_words(view.session, call) or _done_words(call)
 
 
 def _agents_words(view: View, turn: Turn, call: Call) -> tuple[str, Tone] | None:
     """The same for a call that was passed on to an agent; None if the usual words apply."""
     match call.status:
-        case "decided" if call.to_run and view.session.current(call):
+        case "decided" if call.to_run and view.session.is_current(call):
             return waiting_words(turn, call), "live"
         case "decided":
             return "not passed on", ""
@@ -292,7 +304,7 @@ def _agents_words(view: View, turn: Turn, call: Call) -> tuple[str, Tone] | None
     return None
 
 
-def _halted(view: View, turn: Turn) -> bool:
+def _is_halted(view: View, turn: Turn) -> bool:
     """Whether its calls are not processed automatically: the run is over, or was stopped."""
     return view.session.stopped or turn is not view.session.last_item
 
@@ -323,13 +335,13 @@ def _place(turn: Turn, call: Call) -> str:
     return f"{number} of {len(turn.calls)}" if len(turn.calls) > 1 else ""
 
 
-def _took(call: Call) -> str:
+def _run_time(call: Call) -> str:
     if call.started_ms is None or call.ended_ms is None or call.status != "done":
         return ""
     return duration(call.ended_ms - call.started_ms)
 
 
-def _who(call: Call) -> str:
+def _decider_words(call: Call) -> str:
     decided = call.decided
     if decided is None or (call.at_agent and decided.by == "rule" and not decided.rule_id):
         return ""
@@ -347,7 +359,7 @@ def _problem_row(call: Call, problem: Problem) -> ProblemRow:
     if problem.kind == "malformed" and problem.offset >= 0:
         place = place_text(call.judged, problem.offset)
         place = "" if problem.message.startswith(place) else place
-    return ProblemRow(problem, place, fixed(call.judged, problem))
+    return ProblemRow(problem, place, apply_fix(call.judged, problem))
 
 
 def _all_fixed(call: Call, faults: tuple[ProblemRow, ...]) -> str:
@@ -357,46 +369,48 @@ def _all_fixed(call: Call, faults: tuple[ProblemRow, ...]) -> str:
         return ""
     text = call.judged
     for problem in problems:
-        text = fixed(text, problem) or text
+        text = apply_fix(text, problem) or text
     left = {problem.pointer for problem in check_call(call.tool, call.name, text)}
     return "" if any(problem.pointer in left for problem in problems) else text
 
 
-def _mended(call: Call) -> bool:
+def _has_run_edited(call: Call) -> bool:
     """Whether it ran with edited arguments: the card shows the edit instead of the problems."""
     return call.status == "done" and call.decided is not None and call.decided.arguments is not None
 
 
-def _decidable(view: View, call: Call) -> bool:
+def _can_decide(view: View, call: Call) -> bool:
     session = view.session
     return (
-        not session.stopped and call.status in ("waiting", "interrupted") and session.current(call)
+        not session.stopped
+        and call.status in ("waiting", "interrupted")
+        and session.is_current(call)
     )
 
 
 def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None:
     held = view.acts and turn.holds
-    if not (view.ours or held) or not _decidable(view, call):
+    if not (view.ours or held) or not _can_decide(view, call):
         return None
     sound = may_run(turn, call)
     person = answered_by_user(call) and not held
     again = call.status == "interrupted"
     lead: Lead = "answer" if person else "edit" if call.unsatisfied or not sound else "run"
     return Offer(
-        lead="" if again else lead,
+        primary="" if again else lead,
         run=sound,
         anyway=sound and call.unsatisfied,
         edit=not person,
         blocked=hides_some,
         again=again,
-        lift=sound and not call.unsatisfied and not call.cautioned and _confined(call.tool),
+        lift=sound and not call.unsatisfied and not call.cautioned and _is_sandboxed(call.tool),
         held=held,
         unanswered=why_not_answered(turn) if held else "",
         costs=denial_words(turn, call),
     )
 
 
-def _reserved(view: View, turn: Turn, call: Call) -> ReservedControls | None:
+def _reserved_controls(view: View, turn: Turn, call: Call) -> ReservedControls | None:
     held = view.acts and turn.held and turn.passed is None
     if not (view.ours or held) or turn.failure is not None:
         return None
@@ -404,13 +418,13 @@ def _reserved(view: View, turn: Turn, call: Call) -> ReservedControls | None:
         return None
     person = answered_by_user(call) and not held
     offer = Offer(
-        lead="answer" if person else "run",
+        primary="answer" if person else "run",
         run=not person,
         anyway=False,
         edit=not person,
         blocked=False,
         again=False,
-        lift=not held and _confined(call.tool),
+        lift=not held and _is_sandboxed(call.tool),
         held=held,
         unanswered=why_not_answered(turn) if held else "",
     )
@@ -418,7 +432,7 @@ def _reserved(view: View, turn: Turn, call: Call) -> ReservedControls | None:
     return ReservedControls(offer, waits=not safe and call is not turn.calls[0])
 
 
-def _confined(tool: Tool | None) -> bool:
+def _is_sandboxed(tool: Tool | None) -> bool:
     """Whether its calls run in a sandbox unless the user says otherwise."""
     return (
         tool is not None
@@ -429,7 +443,7 @@ def _confined(tool: Tool | None) -> bool:
 
 def _hint(view: View, turn: Turn, call: Call) -> str:
     """The sentence in place of buttons, or next to them."""
-    if _agents(view, call):
+    if _is_agent_run(view, call):
         return _agents_hint(view, turn, call)
     if call.status == "proposed" and turn.open:
         return "You can decide when the answer is complete."
@@ -475,12 +489,12 @@ def _agents_hint(view: View, turn: Turn, call: Call) -> str:
     return "The answer was cut off, so the agent got only part of this call."
 
 
-def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
+def _wait_words(view: View, turn: Turn, call: Call) -> tuple[str, str]:
     """Why it asks, if a rule is the reason, and what it waits for besides the user."""
     if view.replay or not view.live or view.session.tapped is not None:
         return "", ""
-    asks = call.asks if call.status == "waiting" and _decidable(view, call) else ""
-    return asks, waits_for(view.session, turn, call)
+    asks = call.asks if call.status == "waiting" and _can_decide(view, call) else ""
+    return asks, wait_reason(view.session, turn, call)
 
 
 def _unseen_hint(turn: Turn, call: Call) -> str:
@@ -534,7 +548,7 @@ def fault_choices(session: Session, call: Call, offer: Offer | None) -> tuple[Fa
 
 def _fault_blocked(session: Session, call: Call, row: Fault, offer: Offer) -> str:
     if not row.runs:
-        return unstageable(session, call, row.name)
+        return staging_obstacle(session, call, row.name)
     if not offer.run:
         return "This call cannot run unchanged."
     return "Show all arguments first." if offer.blocked else ""
@@ -569,7 +583,7 @@ def _fault_effect(session: Session, call: Call, row: Fault) -> str:
         case "very_large":
             return f"It costs about {round(len(call.result.text) / 4, -2):,.0f} tokens."
         case "stale":
-            old = earlier(session, call)
+            old = earlier_result(session, call)
             return f"This is what {call.name[:80]} returned in turn {old[0]}." if old else ""
         case "slow":
             return f"The result was delayed by {SLOW_S:g} s. The model read what the tool returned."
@@ -611,14 +625,14 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
     agent = view.agent[:1].upper() + view.agent[1:]
     if not view.live or view.replay:
         return HeldNotice(agent, "")
-    if not view.session.current(call):
+    if not view.session.is_current(call):
         return HeldNotice(
             agent, "The agent sent another request and never got this call.", void=True
         )
-    answered = _answered(turn)
+    answered = _answer_note(turn)
     if turn.client_gone:
         line = "The agent disconnected. If it retries, it gets this call."
-        return HeldNotice(agent, line, masked=_masked(call), answered=answered)
+        return HeldNotice(agent, line, masked=_has_stars(call), answered=answered)
     many = len(turn.calls) > 1
     when = f"all {plural(len(turn.calls), 'call')} are decided" if many else "you decide"
     line = f"Held for {view.agent}. It gets this call when {when}."
@@ -627,16 +641,16 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
             f" The request is not streaming, so it times out after {HELD_WHOLE_S:.0f} s. The agent "
             "sees the call again when it retries."
         )
-        return HeldNotice(agent, line, masked=_masked(call), answered=answered)
-    waits_s = _waits_s(view, turn)
+        return HeldNotice(agent, line, masked=_has_stars(call), answered=answered)
+    waits_s = _agent_timeout_s(view, turn)
     since_ms = turn.joined_ms or turn.closed_ms
     if waits_s is None or since_ms is None:
-        return HeldNotice(agent, line, masked=_masked(call), answered=answered)
+        return HeldNotice(agent, line, masked=_has_stars(call), answered=answered)
     until_ms = since_ms + int(waits_s * 1000)
-    return HeldNotice(agent, line, until_ms, _clock(waits_s), _masked(call), answered=answered)
+    return HeldNotice(agent, line, until_ms, _clock(waits_s), _has_stars(call), answered=answered)
 
 
-def _answered(turn: Turn) -> str:
+def _answer_note(turn: Turn) -> str:
     if len(turn.calls) == 1:
         return (
             "Your text goes to the model at once, in a request of the playground. The agent gets "
@@ -736,11 +750,11 @@ def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
-def _masked(call: Call) -> bool:
+def _has_stars(call: Call) -> bool:
     return STARS.search(call.judged) is not None
 
 
-def _waits_s(view: View, turn: Turn) -> float | None:
+def _agent_timeout_s(view: View, turn: Turn) -> float | None:
     """The agent's timeout in seconds, from the end of the provider's answer. That is a stream, in
     which keep-alives are sent."""
     tapped = view.session.tapped

@@ -16,11 +16,18 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from playground.core.limits import cache_missed, writing_speed, written
+from playground.core.run_limits import cache_missed, output_tokens, writing_speed
 from playground.render import filters
-from playground.render.paging import beginning, beyond, closed, first_seq, portion, streamed
-from playground.render.view import by_age, fold_agents
-from playground.render.wire_rows import TOLD
+from playground.render.paging import (
+    beginning,
+    first_seq,
+    has_hidden_text,
+    portion,
+    streamed_blocks,
+    text_pieces,
+)
+from playground.render.view import fold_agents, rows_by_age
+from playground.render.wire_rows import INFO_WARNINGS
 
 PICTURE = re.compile(r'url\("([a-z]+\.svg)"\)')
 
@@ -39,35 +46,35 @@ def environment(folder: Path, *, reload: bool = False) -> Environment:
     )
     env.filters.update(
         added_pieces=filters.added_pieces,
-        ago=filters.ago,
+        time_ago=filters.time_ago,
         clip=filters.clip,
         duration=filters.duration,
-        exact=filters.exact,
-        exposed=filters.exposed,
+        exact_time=filters.exact_time,
+        show_spaces=filters.show_spaces,
         markdown=filters.markdown,
-        folded=fold_agents,
-        by_age=by_age,
+        fold_agents=fold_agents,
+        rows_by_age=rows_by_age,
         number=filters.number,
         one_line=filters.one_line,
         plural=filters.plural,
-        pretty=filters.pretty,
-        shown=filters.shown,
+        pretty_json=filters.pretty_json,
+        show_hidden=filters.show_hidden,
         size=filters.size,
-        verbatim=filters.verbatim,
+        form_text=filters.form_text,
     )
-    env.globals |= {"portion": portion, "beyond": beyond, "beginning": beginning}
-    env.globals["streamed"] = streamed
-    env.globals |= {"closed": closed, "first_seq": first_seq}
-    env.globals["told"] = TOLD
-    env.globals |= {"written": written, "writing_speed": writing_speed}
+    env.globals |= {"portion": portion, "has_hidden_text": has_hidden_text, "beginning": beginning}
+    env.globals["streamed_blocks"] = streamed_blocks
+    env.globals |= {"text_pieces": text_pieces, "first_seq": first_seq}
+    env.globals["info_warnings"] = INFO_WARNINGS
+    env.globals |= {"output_tokens": output_tokens, "writing_speed": writing_speed}
     env.globals["cache_missed"] = cache_missed
-    env.globals["priced"] = find_spec("genai_prices") is not None
+    env.globals["has_prices"] = find_spec("genai_prices") is not None
     return env
 
 
 def _visible(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
-        return filters.shown(value)
+        return filters.show_hidden(value)
     return value
 
 

@@ -48,7 +48,7 @@ _MOST_SAID = 600
 """Characters of a system message from an agent that are shown unfolded."""
 
 
-def shown(text: str) -> str:
+def show_hidden(text: str) -> str:
     """`text` with every hidden, bidi, control, tag or unassigned character as a visible escape.
 
     Works character by character, so `shown(a) + shown(b) == shown(a + b)`. The escapes are those
@@ -67,18 +67,18 @@ def hidden_count(text: str) -> int:
     )
 
 
-def exposed(text: str) -> str:
+def show_spaces(text: str) -> str:
     """For arguments: `shown`, and every space but the plain one as an escape too."""
-    return _ODD_SPACE.sub(lambda match: f"\\u{ord(match[0]):04x}", shown(text))
+    return _ODD_SPACE.sub(lambda match: f"\\u{ord(match[0]):04x}", show_hidden(text))
 
 
 def one_line(text: str) -> str:
-    """For names: `exposed`, and line ends and tabs as escapes."""
-    return _LINE.sub(lambda match: "\\n" if match[0] == "\n" else "\\t", exposed(text))
+    """For names: `show_spaces`, and line ends and tabs as escapes."""
+    return _LINE.sub(lambda match: "\\n" if match[0] == "\n" else "\\t", show_spaces(text))
 
 
 def exposed_count(text: str, *, lines: bool = False) -> int:
-    """How many characters `exposed` draws as escapes; with `lines`, how many `one_line` does."""
+    """How many characters `show_spaces` draws as escapes; with `lines`, those of `one_line`."""
     odd = len(_ODD_SPACE.findall(text)) + (len(_LINE.findall(text)) if lines else 0)
     return hidden_count(text) + odd
 
@@ -88,7 +88,7 @@ def is_padded(text: str) -> bool:
     return _PADDING.search(text) is not None
 
 
-def verbatim(text: str) -> Markup:
+def form_text(text: str) -> Markup:
     """For form fields, whose text is sent back: unchanged but lone surrogates (no UTF-8 form)."""
     return escape(text.encode("utf-8", "replace").decode("utf-8"))
 
@@ -148,7 +148,7 @@ def duration(milliseconds: int) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def ago(at_ms: int, now_ms: int) -> str:
+def time_ago(at_ms: int, now_ms: int) -> str:
     """`just now`, `4 min ago`, `3 h ago`, `2 days ago`, then the date (UTC)."""
     seconds = (now_ms - at_ms) // 1000
     match seconds:
@@ -161,10 +161,10 @@ def ago(at_ms: int, now_ms: int) -> str:
         case _ if seconds < 14 * 86_400:
             days = seconds // 86_400
             return f"{days} day{'s' if days > 1 else ''} ago"
-    return exact(at_ms)[:10]
+    return exact_time(at_ms)[:10]
 
 
-def exact(at_ms: int) -> str:
+def exact_time(at_ms: int) -> str:
     """`2026-11-21 09:24:34 UTC`; the page's script turns it into the reader's own zone."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
@@ -174,7 +174,7 @@ def clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def pretty(value: Any) -> str:
+def pretty_json(value: Any) -> str:
     """Text unchanged; other JSON data over several lines, short values on one."""
     return value if isinstance(value, str) else _pretty(value, 0)
 
@@ -212,9 +212,9 @@ def _commonmark() -> MarkdownIt:
 def markdown(text: str) -> Markup:
     """Model text as HTML of an allow-list: no raw HTML, no images, links that name their host."""
     if len(text) > _MARKDOWN_LIMIT:
-        return Markup('<div class="raw">{}</div>').format(shown(text))
+        return Markup('<div class="raw">{}</div>').format(show_hidden(text))
     parser = _commonmark()
-    tokens = parser.parse(shown(text))
+    tokens = parser.parse(show_hidden(text))
     for token in tokens:
         if token.children:
             token.children = _with_hosts(token.children)

@@ -60,11 +60,11 @@ SESSION = 0
 
 _SHOWN = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,5})", re.ASCII)
 
-Shown = Mapping[int, int]
+ShownCounts = Mapping[int, int]
 """By turn number: how many of its calls are shown, if not CARDS; for SESSION, how many of its last
 turns a page has at first, if not TURNS."""
 
-Most = Callable[[int], int]
+CallsShown = Callable[[int], int]
 """The number of calls shown, by turn number."""
 
 TURNS = 30
@@ -105,17 +105,17 @@ def portion(view: View, block_id: str, text: str, first: int = PORTION) -> Porti
     return Portion(text[:count], rest=rest, next=step, chosen=chosen, ways=ways, of=of)
 
 
-def beyond(view: View, part: Part) -> bool:
+def has_hidden_text(view: View, part: Part) -> bool:
     """Whether a streaming part has more text than is shown: then only its size grows."""
     return view.live and not part.ended and part.length > PORTION
 
 
 def beginning(view: View, part: Part) -> str:
     """The shown part of a streaming text."""
-    return part.text[:PORTION] if beyond(view, part) else part.text
+    return part.text[:PORTION] if has_hidden_text(view, part) else part.text
 
 
-def closed(text: str) -> list[str]:
+def text_pieces(text: str) -> list[str]:
     """The pieces of a streaming text, whose concatenation is `text`; the last one is open.
     static/stream.js closes them in the same places."""
     pieces, start = list[str](), 0
@@ -170,9 +170,9 @@ class TextBlocks:
         if piece[-1] == "\n":
             line = "".join(self._line)
             self._line.clear()
-            self._ended(line)
+            self._end_line(line)
 
-    def _ended(self, line: str) -> None:
+    def _end_line(self, line: str) -> None:
         if self._doubtful and not _ITEM.match(line):
             self._close(self.length)
         self._doubtful = False
@@ -213,19 +213,19 @@ def text_blocks(part: Part) -> TextBlocks:
     return blocks
 
 
-def streamed(view: View, part: Part) -> tuple[Sequence[Markup], str]:
+def streamed_blocks(view: View, part: Part) -> tuple[Sequence[Markup], str]:
     """The complete blocks of a streaming part, and the text after them."""
     if part.kind not in PROSE:
         return (), beginning(view, part)
     blocks = TextBlocks()
-    if beyond(view, part):
+    if has_hidden_text(view, part):
         blocks.feed(beginning(view, part))
     else:
         blocks = text_blocks(part)
     return [html for _, html in blocks.done], blocks.open
 
 
-def so_far(length: int) -> int:
+def rounded_length(length: int) -> int:
     """`length` rounded for display while it grows, so that it is not sent with each delta."""
     return length // SO_FAR * SO_FAR
 
@@ -258,44 +258,44 @@ def upto_from(text: str) -> Upto:
 # stream and the reloaded page agree. Everything in a turn after its last shown call is hidden, too.
 
 
-def everything(number: int) -> int:
+def all_calls(number: int) -> int:
     """All calls of a turn are shown."""
     return sys.maxsize
 
 
-def most_of(shown: Shown) -> Most:
+def most_of(shown: ShownCounts) -> CallsShown:
     """The number of calls of each turn that a page with this selection shows."""
     return lambda number: shown.get(number, CARDS)
 
 
-def shown_from(text: str) -> Shown:
+def shown_from(text: str) -> ShownCounts:
     """Parses the selection of an address; unreadable values are ignored."""
     matches = (_SHOWN.fullmatch(part) for part in text.split(",", MOST_TURNS)[:MOST_TURNS])
     return {int(match[1]): int(match[2]) for match in matches if match is not None}
 
 
-def spelled(shown: Shown) -> str:
+def format_shown(shown: ShownCounts) -> str:
     """The selection as text for an address; "" if it is the default."""
     unusual = (item for item in sorted(shown.items()) if item[1] != (CARDS if item[0] else TURNS))
     return ",".join(f"{turn}.{count}" for turn, count in unusual)
 
 
-def with_more(shown: Shown, number: int) -> Shown:
+def show_more(shown: ShownCounts, number: int) -> ShownCounts:
     """The selection after a click for more of turn `number`."""
     return {**shown, number: shown.get(number, CARDS) + CARDS}
 
 
-def end_of(turn: Turn, most: Most) -> int:
+def end_of(turn: Turn, most: CallsShown) -> int:
     """How many parts of `turn` are shown."""
     count = most(turn.number)
     return len(turn.parts) if len(turn.calls) <= count else turn.calls[count].part.index
 
 
-def parts_of(turn: Turn, most: Most) -> Sequence[Part]:
+def parts_of(turn: Turn, most: CallsShown) -> Sequence[Part]:
     return turn.parts[: end_of(turn, most)]
 
 
-def calls_of(turn: Turn, most: Most) -> Sequence[Call]:
+def calls_of(turn: Turn, most: CallsShown) -> Sequence[Call]:
     return turn.calls[: most(turn.number)]
 
 
@@ -306,7 +306,7 @@ def query_of(block_id: str) -> str:
     if name not in ("call", "part") or not (turn.isdecimal() and index.isdecimal()):
         return ""
     hundreds = int(index) // CARDS
-    return f"?shown={spelled({int(turn): CARDS * (hundreds + 1)})}" if hundreds else ""
+    return f"?shown={format_shown({int(turn): CARDS * (hundreds + 1)})}" if hundreds else ""
 
 
 # Long sessions: a page has the last turns of the flow and the last sections of the wire. Each

@@ -18,8 +18,8 @@ from playground.core.events import Logged
 from playground.core.reducer import apply
 from playground.core.session import Session
 from playground.render.blocks import PageFrame, Touch, frame, frame_html
-from playground.render.paging import Shown
-from playground.render.replay_timeline import Reel, played
+from playground.render.paging import ShownCounts
+from playground.render.replay_timeline import ReplayTimeline, replay_moment
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 
@@ -34,7 +34,7 @@ _NOT_REPLAYED = frozenset({"bar", "dock", "tasks", "list"})
 
 
 @dataclass(frozen=True)
-class Fixed:
+class ReplayConstants:
     """The constants of a replay. A file has no server (`live`), so its blocks show everything
     (`expanded`, block ids)."""
 
@@ -49,17 +49,17 @@ class Player:
     """Draws a Reel at any position. Has one owner: the View it returns is valid until the next
     call. `shown` selects how many calls of long turns are shown."""
 
-    def __init__(self, reel: Reel, fixed: Fixed) -> None:
+    def __init__(self, reel: ReplayTimeline, fixed: ReplayConstants) -> None:
         self.reel, self.fixed = reel, fixed
-        self.shown: Shown = {}
+        self.shown: ShownCounts = {}
         self.position = 0
         self._session, self._wire = Session(fixed.session_id), WireRows()
         self._kept: dict[int, tuple[Session, WireRows]] = {}
 
     def view(self, position: int) -> View:
         """The folded page at `position`."""
-        self._go(self.reel.within(position))
-        return replace(self._view(), played=played(self.reel, self.position))
+        self._seek(self.reel.clamp(position))
+        return replace(self._view(), played=replay_moment(self.reel, self.position))
 
     def keyframe(self, env: Environment, position: int) -> dict[str, Any]:
         """`{"from": None, "to", "at", "seq", "html", "grow"}`, whatever the page shows now."""
@@ -73,13 +73,13 @@ class Player:
         """The frames from position `start` on, at most `most` (0: to the end), as `{"from", "to",
         "at", "seq", "html", "grow"}`; arrivals closer than `every_ms` share one, and arrivals
         without visible effect join the next. The last of the reel may be empty."""
-        self._go(self.reel.within(start))
+        self._seek(self.reel.clamp(start))
         begun, count = self.position, 0
         while self.position < self.reel.count and (not most or count < most):
             since, events = self._wire.version, list[Logged]()
             step = PageFrame("", [])
             while step.empty and self.position < self.reel.count:
-                events += self._on(self._group_end(every_ms))
+                events += self._fold_to(self._group_end(every_ms))
                 step = frame(env, self._view(), events, since, leave=_NOT_REPLAYED)
             yield self._frame_data(begun, step)
             begun, count = self.position, count + 1
@@ -107,7 +107,7 @@ class Player:
         until = self.reel.at[self.position] + every_ms
         return max(bisect_left(self.reel.at, until, self.position), self.position + 1)
 
-    def _go(self, position: int) -> None:
+    def _seek(self, position: int) -> None:
         """Moves to `position`, from the current one or from the nearest cached fold before it."""
         near = max((place for place in self._kept if place <= position), default=0)
         if not near <= self.position <= position:
@@ -117,11 +117,11 @@ class Player:
             self._session, self._wire = fresh if snapshot is None else deepcopy(snapshot)
         while self.position < position:
             stop = self.position - self.position % KEPT_EVERY + KEPT_EVERY
-            self._on(min(position, stop))
+            self._fold_to(min(position, stop))
             if self.position == stop and stop not in self._kept:
                 self._kept[stop] = deepcopy((self._session, self._wire))
 
-    def _on(self, position: int) -> list[Logged]:
+    def _fold_to(self, position: int) -> list[Logged]:
         """Folds up to `position`; returns the events that were folded."""
         events = list[Logged]()
         for what in self.reel.arrivals[self.position : position]:
@@ -135,7 +135,7 @@ class Player:
         return events
 
 
-def index(recorded: Reel) -> dict[str, Any]:
+def index(recorded: ReplayTimeline) -> dict[str, Any]:
     """What a page needs before it plays, as JSON data: `{"duration", "segments", "count", "first",
     "seq", "squeezed", "marks"}`; `marks` are [kind, position, ms, seq, words]."""
     return {
@@ -151,26 +151,30 @@ def index(recorded: Reel) -> dict[str, Any]:
     }
 
 
-def replay(recorded: Reel, env: Environment, fixed: Fixed) -> dict[str, Any]:
+def replay(recorded: ReplayTimeline, env: Environment, fixed: ReplayConstants) -> dict[str, Any]:
     """`{"duration", "segments", "frames"}` as JSON data; times in ms of the replay clock. A frame
     is `{"at", "seq", "html", "grow"}`. The first, at 0, empties the page."""
-    return {**_times(recorded), "frames": list(_all(recorded, env, fixed))}
+    return {**_times(recorded), "frames": list(_all_frames(recorded, env, fixed))}
 
 
-def _all(recorded: Reel, env: Environment, fixed: Fixed) -> Iterator[dict[str, Any]]:
+def _all_frames(
+    recorded: ReplayTimeline, env: Environment, fixed: ReplayConstants
+) -> Iterator[dict[str, Any]]:
     if not recorded.first:
         return
     player = Player(recorded, fixed)
     begin = max(bisect_left(recorded.at, recorded.at[0] + FRAME_MS), recorded.first)
-    yield {**_shown(player.keyframe(env, begin)), "at": 0}
-    yield from (_shown(step) for step in player.frames(env, begin) if step["html"] or step["grow"])
+    yield {**_file_frame(player.keyframe(env, begin)), "at": 0}
+    yield from (
+        _file_frame(step) for step in player.frames(env, begin) if step["html"] or step["grow"]
+    )
 
 
-def _shown(step: dict[str, Any]) -> dict[str, Any]:
+def _file_frame(step: dict[str, Any]) -> dict[str, Any]:
     """A frame for a player that cannot request further ones."""
     return {name: step[name] for name in ("at", "seq", "html", "grow")}
 
 
-def _times(recorded: Reel) -> dict[str, Any]:
+def _times(recorded: ReplayTimeline) -> dict[str, Any]:
     segments = [[part.kind, part.start_ms, part.end_ms, part.block] for part in recorded.segments]
     return {"duration": recorded.clock.duration, "segments": segments}

@@ -107,7 +107,7 @@ class Clock:
         """The ms of user time and idle time that are left out."""
         return self.marks[-1][0] - self.marks[0][0] - self.duration
 
-    def at(self, at_ms: int) -> int:
+    def to_replay_ms(self, at_ms: int) -> int:
         """Interpolates linearly between two joints; outside them the clock stops."""
         place = bisect_right(self.marks, at_ms, key=lambda mark: mark[0])
         if place == 0:
@@ -124,7 +124,7 @@ def clock(session: Session, until_ms: int = 0) -> Clock:
     Open segments last until the last time anything began or ended, or `until_ms` if later.
     """
     now = max(_latest(session), until_ms)
-    busy = list(_busy(session, now))
+    busy = list(_busy_spans(session, now))
     person = [(start, end) for _, start, end in _decisions(session, now)]
     prompts = [(item.at_ms, item.at_ms) for item in session.items if isinstance(item, Prompt)]
     joints = sorted({moment for pair in (*busy, *person, *prompts) for moment in pair})
@@ -159,10 +159,10 @@ def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, .
         for call, start, end in _decisions(session, now)
     ]
     busy = [segment for turn in session.turns for segment in _turn_segments(turn, on, now)]
-    return tuple(sorted((*person, *in_lanes(busy)), key=lambda segment: segment.start_ms))
+    return tuple(sorted((*person, *assign_lanes(busy)), key=lambda segment: segment.start_ms))
 
 
-def in_lanes(unplaced: Sequence[Segment]) -> list[Segment]:
+def assign_lanes(unplaced: Sequence[Segment]) -> list[Segment]:
     """`unplaced` in order of start, each in the first lane that is free at its start. Only earlier
     segments matter, so no segment changes its lane while a run continues."""
     ordered = sorted(unplaced, key=lambda segment: segment.start_ms)
@@ -238,8 +238,8 @@ def _segment(
     """Converts times in Unix ms."""
     return Segment(
         kind,
-        start_ms=on.at(start),
-        end_ms=on.at(end),
+        start_ms=on.to_replay_ms(start),
+        end_ms=on.to_replay_ms(end),
         block=block,
         took_ms=max(end - start, 0),
         name=name,
@@ -273,7 +273,7 @@ def _kind(part: Part) -> SegmentKind:
             return "text"
 
 
-def _busy(session: Session, now: int) -> Iterator[tuple[int, int]]:
+def _busy_spans(session: Session, now: int) -> Iterator[tuple[int, int]]:
     for turn in session.turns:
         yield turn.sent_ms, max(turn.closed_ms if turn.closed_ms is not None else now, turn.sent_ms)
         for call in turn.calls:
@@ -350,7 +350,7 @@ def drawing(all_segments: Sequence[Segment], length_ms: int) -> Drawing:
     shared = f"{most} at once at most. The last of {MOST_LANES} lanes is shared."
     rows = [(bar.words, bar.block) for bar in bars]
     return Drawing(
-        tuple(_seen_apart(bars)),
+        tuple(_distinct_bars(bars)),
         min(most, MOST_LANES),
         shared if most > MOST_LANES else "",
         rows[-MOST_ROWS:],
@@ -358,7 +358,7 @@ def drawing(all_segments: Sequence[Segment], length_ms: int) -> Drawing:
     )
 
 
-def _seen_apart(bars: Sequence[Bar]) -> Iterator[Bar]:
+def _distinct_bars(bars: Sequence[Bar]) -> Iterator[Bar]:
     """`bars` without those that would coincide with another one: of thousands of calls that wait
     together only a few are drawn."""
     drawn: set[tuple[object, ...]] = set()
@@ -370,7 +370,7 @@ def _seen_apart(bars: Sequence[Bar]) -> Iterator[Bar]:
 
 
 def _bars(all_segments: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
-    low = _beside_a_person(all_segments)
+    low = _low_segments(all_segments)
     for place, segment in enumerate(all_segments):
         y, height = HEIGHT - PERSON, PERSON
         if segment.kind != "person":
@@ -409,7 +409,7 @@ def words_of(segment: Segment) -> str:
     return ", ".join(words)
 
 
-def _beside_a_person(all_segments: Sequence[Segment]) -> set[int]:
+def _low_segments(all_segments: Sequence[Segment]) -> set[int]:
     """The indexes of segments that leave room for the row of the user: if one segment of an
     overlapping group overlaps it, all of the group do, so that lanes have one height."""
     person = [
@@ -418,7 +418,7 @@ def _beside_a_person(all_segments: Sequence[Segment]) -> set[int]:
         if segment.kind == "person" and segment.end_ms > segment.start_ms
     ]
     low: set[int] = set()
-    for group in _side_by_side(all_segments):
+    for group in _overlapping_groups(all_segments):
         start = min(all_segments[place].start_ms for place in group)
         end = max(all_segments[place].end_ms for place in group)
         if any(wait.start_ms < end and start < wait.end_ms for wait in person):
@@ -426,7 +426,7 @@ def _beside_a_person(all_segments: Sequence[Segment]) -> set[int]:
     return low
 
 
-def _side_by_side(all_segments: Sequence[Segment]) -> Iterator[list[int]]:
+def _overlapping_groups(all_segments: Sequence[Segment]) -> Iterator[list[int]]:
     """The indexes of segments connected by overlaps, in order of their start."""
     group: list[int] = []
     reached = 0
@@ -457,7 +457,7 @@ class ReplayMark:
 
 
 @dataclass(frozen=True)
-class Reel:
+class ReplayTimeline:
     """`at` is the time of each arrival on the replay clock, in ms, ascending; `seqs` has for each
     position the last event before it; `whole` is the complete session. `first` is the first
     position that can be drawn."""
@@ -476,15 +476,15 @@ class Reel:
         """The last position."""
         return len(self.arrivals)
 
-    def of_seq(self, seq: int) -> int:
+    def position_of_seq(self, seq: int) -> int:
         """The position right after event `seq`, or after the nearest earlier event."""
-        return self.within(bisect_left(self.seqs, seq))
+        return self.clamp(bisect_left(self.seqs, seq))
 
-    def of_ms(self, ms: int) -> int:
+    def position_of_ms(self, ms: int) -> int:
         """The position that the replay clock shows at `ms`."""
-        return self.within(bisect_right(self.at, ms))
+        return self.clamp(bisect_right(self.at, ms))
 
-    def within(self, position: int) -> int:
+    def clamp(self, position: int) -> int:
         """`position`, or the nearest that can be drawn."""
         return min(max(position, self.first), self.count)
 
@@ -494,7 +494,7 @@ class Reel:
 
 
 @dataclass(frozen=True)
-class Played:
+class ReplayMoment:
     """A moment of a replay: after event `seq` of `last`, at `ms` of its clock. `whole` is the
     complete session; `before` and `after` are the previous and next targets, by kind (`event` and
     the kinds of marks), as event numbers."""
@@ -507,22 +507,22 @@ class Played:
     after: Mapping[str, int]
 
 
-def played(recorded: Reel, position: int) -> Played:
+def replay_moment(recorded: ReplayTimeline, position: int) -> ReplayMoment:
     """The moment at `position`, with the previous and next targets."""
     seq, last = recorded.seqs[position], recorded.whole.seq
     before = {"event": seq - 1} if seq > recorded.seqs[recorded.first] else {}
     after = {"event": seq + 1} if seq < last else {}
     for kind in KINDS:
-        earlier, later = beside(recorded, position, kind)
+        earlier, later = adjacent_marks(recorded, position, kind)
         before |= {kind: earlier.seq} if earlier is not None else {}
         after |= {kind: later.seq} if later is not None else {}
-    return Played(
+    return ReplayMoment(
         recorded.whole, seq=seq, last=last, ms=recorded.ms(position), before=before, after=after
     )
 
 
-def beside(
-    recorded: Reel, position: int, kind: MarkKind
+def adjacent_marks(
+    recorded: ReplayTimeline, position: int, kind: MarkKind
 ) -> tuple[ReplayMark | None, ReplayMark | None]:
     """The marks of that kind before and after `position`."""
     marks = [mark for mark in recorded.marks if mark.kind == kind]
@@ -534,7 +534,7 @@ def beside(
     )
 
 
-def reel(session_id: str, log: Sequence[Logged], chunks: Chunks) -> Reel:
+def build_timeline(session_id: str, log: Sequence[Logged], chunks: Chunks) -> ReplayTimeline:
     """`log` must include the deltas of ended parts."""
     whole = fold(session_id, log)
     on = clock(whole, whole.updated_ms)
@@ -542,12 +542,12 @@ def reel(session_id: str, log: Sequence[Logged], chunks: Chunks) -> Reel:
     at, seqs, first = list[int](), [0], 0
     for at_ms, what in _arrivals(log, chunks):
         arrivals.append(what)
-        at.append(on.at(at_ms))
+        at.append(on.to_replay_ms(at_ms))
         seqs.append(what.seq if isinstance(what, Logged) else seqs[-1])
         if not first and isinstance(what, Logged) and isinstance(what.event, SessionStarted):
             first = len(arrivals)
     all_segments = segments(whole, on, whole.updated_ms)
-    return Reel(
+    return ReplayTimeline(
         whole,
         clock=on,
         segments=all_segments,

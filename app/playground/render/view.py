@@ -16,9 +16,9 @@ from playground.core.settings import Settings, model_of
 from playground.render import paging
 from playground.render.call_status import needs
 from playground.render.filters import clip, one_line, plural
-from playground.render.limits import paused_words
-from playground.render.paging import Shown, Upto, calls_of, query_of, spelled
-from playground.render.replay_timeline import Played
+from playground.render.limit_words import paused_words
+from playground.render.paging import ShownCounts, Upto, calls_of, format_shown, query_of
+from playground.render.replay_timeline import ReplayMoment
 from playground.render.wire_rows import WireRows
 from playground.store.search import ExcerptPart
 
@@ -105,24 +105,24 @@ class View:
     expanded: frozenset[str] = frozenset()
     rows: Sequence[SessionRow] | None = None
     unasked: tuple[str, ...] = ()
-    played: Played | None = None
+    played: ReplayMoment | None = None
     pinned: bool = False
     archived: bool = False
     tags: tuple[str, ...] = ()
-    shown: Shown = field(default_factory=dict)
+    shown: ShownCounts = field(default_factory=dict)
     upto: Upto = field(default_factory=dict)
     framed: bool = False
     stops_at: str = ""
 
-    def most(self, number: int) -> int:
+    def calls_shown(self, number: int) -> int:
         """The number of calls shown of turn `number`."""
-        most = paging.most_of(self.shown) if self.live else paging.everything
+        most = paging.most_of(self.shown) if self.live else paging.all_calls
         return most(number)
 
     @property
     def cards(self) -> str:
         """The `shown` selection, for an address."""
-        return spelled(self.shown)
+        return format_shown(self.shown)
 
     @property
     def acts(self) -> bool:
@@ -139,7 +139,7 @@ class View:
     def decides(self) -> bool:
         """Whether calls are decided here: ours, and those that are held for an agent."""
         turn = self.session.turn
-        if self.acts and self.session.standing.count("held"):
+        if self.acts and self.session.call_groups.count("held"):
             return True
         return self.ours or (self.acts and turn is not None and turn.holds)
 
@@ -187,7 +187,7 @@ def _running_words(session: Session) -> str:
         if part is not None:
             return {"thinking": "thinking", "call": "calling a tool"}.get(part.kind, "streaming")
         return "streaming" if turn.parts else "waiting for the model"
-    running = [call.name for call in turn.standing.of("running")]
+    running = [call.name for call in turn.call_groups.calls_in("running")]
     words = f"running {running[0]}" if len(running) == 1 else f"{len(running)} calls run"
     if not running:
         words = "working"
@@ -202,7 +202,7 @@ def busy_words(session: Session) -> str:
     """Why a running session accepts no message: `the model is answering`, `look_up runs`."""
     if session.retrying is not None:
         return "waiting to try again"
-    running = [call.name for call in session.standing.of("running")]
+    running = [call.name for call in session.call_groups.calls_in("running")]
     if not running:
         return "the model is answering"
     return (
@@ -222,7 +222,7 @@ def runnable_at_once(view: View) -> list[Call]:
     doubled = doubled_ids(turn)
     return [
         call
-        for call in calls_of(turn, view.most)
+        for call in calls_of(turn, view.calls_shown)
         if call.status == "waiting"
         and may_run_unseen(session.turns[call.turn - 1], call)
         and call.provider_id not in doubled
@@ -281,7 +281,9 @@ def fold_agents(rows: Iterable[SessionRow]) -> list[Fold]:
     return [Fold(row, depth, tuple(below.get(row.id, ()))) for row, depth in shown]
 
 
-def by_age(rows: Iterable[SessionRow], now_ms: int) -> Sequence[tuple[str, Sequence[SessionRow]]]:
+def rows_by_age(
+    rows: Iterable[SessionRow], now_ms: int
+) -> Sequence[tuple[str, Sequence[SessionRow]]]:
     """The rows by section of the list. Side requests of an agent are listed with its session, whose
     age is that of the youngest of them."""
     rows = list(rows)

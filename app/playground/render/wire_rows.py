@@ -54,7 +54,13 @@ from playground.render.filters import number as grouped_number
 Tone = Literal["", "ran", "waiting", "failed"]
 Way = Literal["up", "down", "own"]
 
-TOLD = ("translation", "choice_fell_back", "history_changed", "history_left_out", "continued")
+INFO_WARNINGS = (
+    "translation",
+    "choice_fell_back",
+    "history_changed",
+    "history_left_out",
+    "continued",
+)
 """Codes of informational warnings; there is nothing to do about them."""
 
 SHOWN = 100
@@ -73,7 +79,7 @@ _SECONDS = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(slots=True)
-class Row:
+class WireRow:
     """`start`..`end` are bytes of the recording; `at_ms` counts from the request.
 
     `blocks` are the ids of the blocks the row produced; `count` is the number of frames folded into
@@ -132,7 +138,7 @@ class Measures:
     gap_at_ms: int = 0
     ended: bool = False
 
-    def fed(self, at_ms: int, size: int, frames: int) -> bool:
+    def feed(self, at_ms: int, size: int, frames: int) -> bool:
         """`size` bytes arrived, `frames` frames ended; returns whether `facts` changes."""
         new = self.first_byte_ms is None or self.ended
         if self.first_byte_ms is None:
@@ -197,7 +203,7 @@ class Section:
     came: Mapping[str, str] = field(default_factory=dict)
     shared: bool = False
     measures: Measures = field(default_factory=Measures)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[WireRow] = field(default_factory=list)
     framer: Framer = field(default_factory=Framer)
     starts: list[int] = field(default_factory=list)
     wire_rows: list[int] = field(default_factory=list)
@@ -209,7 +215,7 @@ class Section:
     def path(self) -> str:
         return url_parts(self.url).path or "/"
 
-    def at(self, place: int) -> Row | None:
+    def row_at(self, place: int) -> WireRow | None:
         """The row that contains byte `place` of the recording; None before the first frame."""
         nth = bisect_right(self.starts, place) - 1
         return self.rows[self.wire_rows[nth]] if nth >= 0 else None
@@ -227,7 +233,7 @@ class Section:
     @property
     def limits(self) -> list[str]:
         """The rate limits in the answer's headers."""
-        return limits_said(self.came)
+        return rate_limit_words(self.came)
 
 
 class WireRows:
@@ -258,7 +264,7 @@ class WireRows:
         """Bytes of a response body, cut anywhere."""
         section = self.sections[recording - 1]
         frames = section.framer.feed(data)
-        if section.measures.fed(at_ms - section.sent_ms, len(data), len(frames)):
+        if section.measures.feed(at_ms - section.sent_ms, len(data), len(frames)):
             self._touch(recording, -1)
         for frame in frames:
             self._frame(section, at_ms, frame)
@@ -274,14 +280,14 @@ class WireRows:
         if not self.sections:
             return
         section = self.sections[-1]
-        row = Row(len(section.rows), "own", text, at_ms - section.sent_ms, tone=tone)
+        row = WireRow(len(section.rows), "own", text, at_ms - section.sent_ms, tone=tone)
         row.blocks = (block_id,) if block_id else ()
         self._add(section, row)
 
-    def joined(self, source: Source, block_id: str) -> None:
+    def join(self, source: Source, block_id: str) -> None:
         """The bytes of `source` produced `block_id`."""
         section = self.sections[source.recording - 1]
-        row = section.at(source.start)
+        row = section.row_at(source.start)
         if row is not None and block_id not in row.blocks:
             row.blocks += (block_id,)
             self._touch(section.number, row.number)
@@ -309,22 +315,22 @@ class WireRows:
                 section.came = headers
                 self._touch(section.number, -1)
             case PartStarted(index=index) | PartEnded(index=index):
-                self._measured(logged)
+                self._measure(logged)
                 if isinstance(event, PartEnded) or event.part_kind == "call":
                     self._name(index, event.name, isinstance(event, PartStarted))
                 self._join_part(logged.source, index)
             case PartDelta(index=index):
-                self._measured(logged)
+                self._measure(logged)
                 self._join_part(logged.source, index)
             case ResponseEnded() if logged.source is not None:
-                self._measured(logged)
-                self.joined(logged.source, f"turnhead-{logged.source.recording}")
+                self._measure(logged)
+                self.join(logged.source, f"turnhead-{logged.source.recording}")
             case ResponseFailed(message=message):
-                self._measured(logged)
+                self._measure(logged)
                 number = self.sections[-1].number if self.sections else 0
                 self.note(logged.at_ms, clip(message, 120), "failed", f"turnfoot-{number}")
             case Warned(code=code, message=message):
-                tone: Tone = "" if code in TOLD else "waiting"
+                tone: Tone = "" if code in INFO_WARNINGS else "waiting"
                 self.note(logged.at_ms, clip(message, 120), tone)
             case SessionForked():
                 self._started.clear()  # what ran, ran in the parent
@@ -334,37 +340,39 @@ class WireRows:
                     self._touch(section.number, -1)
                 self.note(logged.at_ms, "forked here; everything above is from the parent")
             case _:
-                self._own_fact(logged)
+                self._note_own_fact(logged)
 
-    def changed(self, since: int) -> list[tuple[Section, Row | None, bool]]:
+    def changes_since(self, since: int) -> list[tuple[Section, WireRow | None, bool]]:
         """(section, row or None for its head, whether it is new) after `since`, in order.
 
         A version that this fold has not reached belongs to another fold: then everything is new.
         """
         since = since if since <= self.version else 0
-        recent = self._recent(since) if since >= self._forgotten else self._every(since)
-        changes: list[tuple[Section, Row | None, bool]] = []
+        recent = (
+            self._recent_changes(since) if since >= self._forgotten else self._all_changes(since)
+        )
+        changes: list[tuple[Section, WireRow | None, bool]] = []
         for number, place in sorted(recent):
             section = self.sections[number - 1]
             row = section.rows[place] if place >= 0 else None
             changes.append((section, row, (row or section).born > since))
         return changes
 
-    def _recent(self, since: int) -> Iterator[tuple[int, int]]:
+    def _recent_changes(self, since: int) -> Iterator[tuple[int, int]]:
         """The places of changes, the newest first."""
         for key, version in reversed(self._changed.items()):
             if version <= since:
                 return
             yield key
 
-    def _every(self, since: int) -> Iterator[tuple[int, int]]:
+    def _all_changes(self, since: int) -> Iterator[tuple[int, int]]:
         """The same, in order."""
         for section in self.sections:
             if section.changed > since:
                 yield section.number, -1
             yield from ((section.number, row.number) for row in section.rows if row.changed > since)
 
-    def _measured(self, logged: Logged) -> None:
+    def _measure(self, logged: Logged) -> None:
         """Times and tokens of the last request; its head is drawn again if that adds anything."""
         if self.sections:
             section = self.sections[-1]
@@ -379,11 +387,11 @@ class WireRows:
     def _join_part(self, source: Source | None, index: int) -> None:
         if source is not None:
             known = f"{source.recording}.{index}" in self._names
-            self.joined(source, f"{'call' if known else 'part'}-{source.recording}-{index}")
+            self.join(source, f"{'call' if known else 'part'}-{source.recording}-{index}")
 
     def _open(self, section: Section) -> None:
         self.sections.append(section)
-        row = Row(0, "up", f"request {bytes_words(section.size)}", 0)
+        row = WireRow(0, "up", f"request {bytes_words(section.size)}", 0)
         row.blocks = (f"turnhead-{section.number}",)
         section.born = self._touch(section.number, -1)
         self._add(section, row)
@@ -397,7 +405,7 @@ class WireRows:
             return
         at = at_ms - section.sent_ms
         row_label = section.labels.setdefault(row_label, row_label)
-        row = Row(
+        row = WireRow(
             len(section.rows),
             way="down",
             label=row_label,
@@ -409,7 +417,7 @@ class WireRows:
         section.wire_rows.append(row.number)
         self._add(section, row)
 
-    def _add(self, section: Section, row: Row) -> None:
+    def _add(self, section: Section, row: WireRow) -> None:
         section.rows.append(row)
         row.born = self._touch(section.number, row.number)
 
@@ -424,23 +432,25 @@ class WireRows:
             _, self._forgotten = self._changed.popitem(last=False)
         return self.version
 
-    def _own_fact(self, logged: Logged) -> None:
+    def _note_own_fact(self, logged: Logged) -> None:
         event = logged.event
         match event:
             case CallChecked(call_id=call_id, problems=problems):
                 real = sum(problem.kind != "note" for problem in problems)
                 words = f"has {plural(real, 'problem')}" if real else "is valid"
-                self._of_call(logged, call_id, words, "waiting" if real else "")
+                self._note_call(logged, call_id, words, "waiting" if real else "")
             case CallDoubted(index=index, problem=problem) if self.sections:
                 words = f"arguments will not match: {clip(problem.message, 120)}"
-                self._of_call(logged, f"{self.sections[-1].number}.{index}", words, "waiting")
+                self._note_call(logged, f"{self.sections[-1].number}.{index}", words, "waiting")
             case CallDecided(call_id=call_id, where="agent"):
-                self._of_call(logged, call_id, "→ run, at the agent")
+                self._note_call(logged, call_id, "→ run, at the agent")
             case CallDecided(call_id=call_id, decision=decision, by=by, rule=rule):
-                who = f"rule “{clip(rule, 80)}”" if rule else _called(by)
-                self._of_call(logged, call_id, f"→ {decision}, by {who}")
+                who = f"rule “{clip(rule, 80)}”" if rule else _actor_name(by)
+                self._note_call(logged, call_id, f"→ {decision}, by {who}")
             case CallReturned(call_id=call_id, by=by):
-                self._of_call(logged, call_id, f"decision withdrawn by {_called(by)}", "waiting")
+                self._note_call(
+                    logged, call_id, f"decision withdrawn by {_actor_name(by)}", "waiting"
+                )
             case CallStarted(call_id=call_id):
                 self._started[call_id] = logged.at_ms
             case TaskStarted(task_id=task_id, call_id=call_id) if task_id == call_block(call_id):
@@ -448,25 +458,27 @@ class WireRows:
             case TaskEnded(task_id=task_id, how=how, result=result) if task_id in self._behind:
                 sound = result is not None and not result.is_error
                 words = f"in the background: {clip(how, 80)}"
-                self._of_call(logged, self._behind[task_id], words, "ran" if sound else "failed")
+                self._note_call(logged, self._behind[task_id], words, "ran" if sound else "failed")
             case CallEnded(call_id=call_id) if call_id in self._behind.values():
-                self._of_call(logged, call_id, "moved to background")
+                self._note_call(logged, call_id, "moved to background")
             case CallProgressed(call_id=call_id, real=ToolResult() as real, key=key) if key:
                 self._held.add(call_id)
                 what = "an error, held" if real.is_error else "a result, held"
-                words = f"ran{self._took(logged, call_id)}: {what}"
-                self._of_call(logged, call_id, words, "waiting")
+                words = f"ran{self._duration_words(logged, call_id)}: {what}"
+                self._note_call(logged, call_id, words, "waiting")
             case CallEnded(call_id=call_id, real=real) if call_id in self._held:
                 words = "result passed" if real is None else "result edited"
-                self._of_call(logged, call_id, words)
+                self._note_call(logged, call_id, words)
             case CallEnded(call_id=call_id, result=result):
-                took = self._took(logged, call_id)
+                took = self._duration_words(logged, call_id)
                 words = result.kind or ("error" if result.is_error else "done")
                 words = "ran" if words == "done" and took else words.replace("_", " ")
-                self._of_call(logged, call_id, words + took, "failed" if result.is_error else "ran")
+                self._note_call(
+                    logged, call_id, words + took, "failed" if result.is_error else "ran"
+                )
             case CallInterrupted(call_id=call_id):
                 self._held.discard(call_id)
-                self._of_call(logged, call_id, "interrupted", "failed")
+                self._note_call(logged, call_id, "interrupted", "failed")
             case RetryScheduled(wait_s=wait_s, attempt=attempt):
                 self.note(logged.at_ms, f"retry {attempt} in {wait_s:.2g} s", "waiting")
             case RunPaused(limit=limit, message=message):
@@ -484,16 +496,16 @@ class WireRows:
             case _:
                 pass
 
-    def _took(self, logged: Logged, call_id: str) -> str:
+    def _duration_words(self, logged: Logged, call_id: str) -> str:
         started = self._started.get(call_id)
         return "" if started is None else f" in {duration(logged.at_ms - started)}"
 
-    def _of_call(self, logged: Logged, call_id: str, words: str, tone: Tone = "") -> None:
+    def _note_call(self, logged: Logged, call_id: str, words: str, tone: Tone = "") -> None:
         name = self._names.get(call_id) or f"call {call_id}"
         self.note(logged.at_ms, f"{clip(name, 40)} {words}", tone, call_block(call_id))
 
 
-def _called(by: str) -> str:
+def _actor_name(by: str) -> str:
     return "the user" if by == "person" else f"the {by}"
 
 
@@ -549,7 +561,7 @@ def state(status: int | None, measures: Measures, content_type: str) -> str:
     return ""
 
 
-def limits_said(headers: Mapping[str, str]) -> list[str]:
+def rate_limit_words(headers: Mapping[str, str]) -> list[str]:
     """The rate limits in the headers: "requests: 48 of 50 left, resets in 12 s". Values in an
     unknown form are shown unchanged."""
     kinds: dict[str, dict[str, str]] = {}
@@ -564,10 +576,10 @@ def limits_said(headers: Mapping[str, str]) -> list[str]:
             sentences.append(f"asks to wait {value}{unit}")
         elif "ratelimit" in name.replace("-", ""):
             sentences.append(f"{name}: {value}")
-    return [*(_of_kind(kind, values) for kind, values in kinds.items()), *sentences]
+    return [*(_limit_line(kind, values) for kind, values in kinds.items()), *sentences]
 
 
-def _of_kind(kind: str, values: Mapping[str, str]) -> str:
+def _limit_line(kind: str, values: Mapping[str, str]) -> str:
     name = kind.replace("-", " ")
     left, most, reset = (values.get(name, "") for name in ("remaining", "limit", "reset"))
     match left, most:

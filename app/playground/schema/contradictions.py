@@ -175,7 +175,7 @@ class _Solver:
             self.known[key] = []  # while it is open, a schema that leads back to itself may hold
             if self.depth < MOST_DEPTH:
                 self.depth += 1
-                self.known[key] = self._of_flat(self._flatten(parts))
+                self.known[key] = self._flat_reasons(self._flatten(parts))
                 self.depth -= 1
         return self.known[key]
 
@@ -192,7 +192,7 @@ class _Solver:
         if self.left < 0 or any("enum" in each or "const" in each for _, each in flat):
             return
         kinds = _kinds_left(flat)
-        for kind, find in self._by_kind(kinds).items():
+        for kind, find in self._kind_checks(kinds).items():
             for reason in find(flat):
                 yield kind, reason
 
@@ -214,20 +214,20 @@ class _Solver:
                 todo.append((_place_of(ref), resolve(self.root, ref)))
                 if self.ref_alone:
                     continue
-            flat.append((place, self._without_unknown(schema)))
+            flat.append((place, self._remove_unknown(schema)))
             branches = schema.get("allOf")
             for index, branch in enumerate(branches if isinstance(branches, list) else ()):
                 todo.append(((*place, "allOf", index), branch))
         return flat
 
-    def _without_unknown(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _remove_unknown(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """`schema` without the keywords that its draft ignores; the same object each time."""
         if not self.unknown & schema.keys():
             return schema
         known = {key: value for key, value in schema.items() if key not in self.unknown}
         return self.without.setdefault(id(schema), known)
 
-    def _of_flat(
+    def _flat_reasons(
         self,
         flat: Sequence[tuple[Place, Mapping[str, Any]]],
         chosen: frozenset[tuple[int, str]] = frozenset(),
@@ -238,9 +238,11 @@ class _Solver:
             return []
         for place, schema in flat:
             if schema is _FALSE:
-                return [Impossibility(f"the schema{_at(place)} is `false`", place)]
+                return [Impossibility(f"the schema{_at_place(place)} is `false`", place)]
             if "not" in schema and schema["not"] in (True, {}):
-                return [Impossibility(f"`not`{_at(place)} excludes every value", (*place, "not"))]
+                return [
+                    Impossibility(f"`not`{_at_place(place)} excludes every value", (*place, "not"))
+                ]
         kinds = _kinds_left(flat)
         if not kinds:
             return [_type_reason(flat)]
@@ -248,12 +250,12 @@ class _Solver:
         if isinstance(values, Impossibility):
             return [values]
         if values is None:
-            impossible = [find(flat) for find in self._by_kind(kinds).values()]
+            impossible = [find(flat) for find in self._kind_checks(kinds).values()]
             if impossible and all(impossible) and not kinds & {"null", "boolean"}:
                 return list(dict.fromkeys(reason for each in impossible for reason in each))
-        return self._of_choices(flat, chosen)
+        return self._choice_reasons(flat, chosen)
 
-    def _of_choices(
+    def _choice_reasons(
         self,
         flat: Sequence[tuple[Place, Mapping[str, Any]]],
         chosen: frozenset[tuple[int, str]],
@@ -267,16 +269,16 @@ class _Solver:
                 failed: list[Impossibility] = []
                 for index, branch in enumerate(branches):
                     inner = self._flatten([((*place, keyword, index), branch)])
-                    why = self._of_flat([*flat, *inner], chosen | {choice})
+                    why = self._flat_reasons([*flat, *inner], chosen | {choice})
                     if not why:
                         break
                     failed.append(why[0])
                 else:
-                    clause = f"each branch of `{keyword}`{_at(place)} is impossible: "
+                    clause = f"each branch of `{keyword}`{_at_place(place)} is impossible: "
                     return [Impossibility(clause + failed[0].sentence, (*place, keyword))]
         return []
 
-    def _by_kind(
+    def _kind_checks(
         self, kinds: frozenset[str]
     ) -> dict[str, Callable[[Sequence[tuple[Place, Mapping[str, Any]]]], list[Impossibility]]]:
         """The check for each type that is left."""
@@ -285,20 +287,22 @@ class _Solver:
             str, Callable[[Sequence[tuple[Place, Mapping[str, Any]]]], list[Impossibility]]
         ] = {}
         if kinds & {"integer", "fraction"}:
-            checks["integer" if whole else "number"] = lambda flat: _of_number(flat, whole)
+            checks["integer" if whole else "number"] = lambda flat: _number_reasons(flat, whole)
         if "string" in kinds:
-            checks["string"] = lambda flat: _of_counts(flat, "minLength", "maxLength")
+            checks["string"] = lambda flat: _count_reasons(flat, "minLength", "maxLength")
         if "array" in kinds:
-            checks["array"] = self._of_array
+            checks["array"] = self._array_reasons
         if "object" in kinds:
-            checks["object"] = self._of_object
+            checks["object"] = self._object_reasons
         return checks
 
-    def _of_array(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Impossibility]:
-        reasons = _of_counts(flat, "minItems", "maxItems")
+    def _array_reasons(
+        self, flat: Sequence[tuple[Place, Mapping[str, Any]]]
+    ) -> list[Impossibility]:
+        reasons = _count_reasons(flat, "minItems", "maxItems")
         for each in flat:
             if "contains" in each[1]:  # what counts is the `contains` next to it
-                reasons += _of_counts([each], "minContains", "maxContains")
+                reasons += _count_reasons([each], "minContains", "maxContains")
         least = int(max((_number(schema, "minItems") or 0 for _, schema in flat), default=0))
         for position in range(min(least, MOST_VALUES)):
             parts = [part for part in (_item_at(*each, position) for each in flat) if part]
@@ -317,12 +321,14 @@ class _Solver:
                 default=None,
             )
             if most is not None and most < (1 if wanted is None else wanted):
-                clause = f"`contains`{_at(place)} needs an item, and `maxItems` is {most:g}"
+                clause = f"`contains`{_at_place(place)} needs an item, and `maxItems` is {most:g}"
                 reasons.append(Impossibility(clause, (*place, "contains")))
         return list(dict.fromkeys(reasons))
 
-    def _of_object(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Impossibility]:
-        reasons = _of_counts(flat, "minProperties", "maxProperties")
+    def _object_reasons(
+        self, flat: Sequence[tuple[Place, Mapping[str, Any]]]
+    ) -> list[Impossibility]:
+        reasons = _count_reasons(flat, "minProperties", "maxProperties")
         required = {
             name: (place, schema) for place, schema in reversed(flat) for name in _names(schema)
         }
@@ -332,7 +338,9 @@ class _Solver:
         )
         if most is not None and len(required) > most:
             place = next(place for place, each in flat if _number(each, "maxProperties") == most)
-            clause = f"more names are required than `maxProperties` {most:g}{_at(place)} allows"
+            clause = (
+                f"more names are required than `maxProperties` {most:g}{_at_place(place)} allows"
+            )
             reasons.append(Impossibility(clause, (*place, "maxProperties")))
         for name, (place, schema) in required.items():
             if len(reasons) >= MOST_FOUND:
@@ -342,11 +350,11 @@ class _Solver:
             for each in flat:
                 closed, part = _member(*each, name, flat)
                 if closed:
-                    reasons.append(_undefined(name, place, schema, *each))
+                    reasons.append(_undefined_reason(name, place, schema, *each))
                     break
                 parts += part
             else:
-                reasons += [_required(reason, name) for reason in self.reasons(parts)]
+                reasons += [_for_required(reason, name) for reason in self.reasons(parts)]
         return list(dict.fromkeys(reasons))
 
 
@@ -364,7 +372,7 @@ def _unknown_keywords(draft: str) -> frozenset[str]:
     )
 
 
-def _at(place: Place) -> str:
+def _at_place(place: Place) -> str:
     return f" at {pointer(place)}" if place else ""
 
 
@@ -419,10 +427,12 @@ def _type_reason(flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> Impossibili
     typed = [(place, schema) for place, schema in flat if "type" in schema]
     for place, schema in typed:
         if not _kinds_of(schema):
-            return Impossibility(f"`type`{_at(place)} is empty", (*place, "type"))
+            return Impossibility(f"`type`{_at_place(place)} is empty", (*place, "type"))
     place, schema = next((each for each in typed if each[0]), typed[0])
     types = " and ".join(dict.fromkeys(_type_text(each) for _, each in typed))
-    return Impossibility(f"no value is of the types {types} at once{_at(place)}", (*place, "type"))
+    return Impossibility(
+        f"no value is of the types {types} at once{_at_place(place)}", (*place, "type")
+    )
 
 
 def _type_text(schema: Mapping[str, Any]) -> str:
@@ -478,19 +488,18 @@ def _values_left(
                 continue
             blamed = (*place, keyword)
             if not given:
-                return Impossibility(f"`enum`{_at(place)} is empty", blamed)
+                return Impossibility(f"`enum`{_at_place(place)} is empty", blamed)
             if len(given) > MOST_VALUES:
                 return None
-            before, left = left, given if left is None else _common(left, given)
+            before, left = left, given if left is None else _common_values(left, given)
             if before is not None and not left:
-                clause = (
-                    f"`{keyword}`{_at(place)} has no value that the other `enum` or `const` has"
-                )
+                named = f"`{keyword}`{_at_place(place)}"
+                clause = f"{named} has no value that the other `enum` or `const` has"
                 return Impossibility(clause, blamed)
     if left is None:
         return None
     typed = [value for value in left if _kind_of(value) in kinds]
-    what = f"`{blamed[-1]}`{_at(blamed[:-1])}"
+    what = f"`{blamed[-1]}`{_at_place(blamed[:-1])}"
     if not typed:
         types = " and ".join(dict.fromkeys(_type_text(each) for _, each in flat if "type" in each))
         return Impossibility(f"{what} has no value of the type {types}", blamed)
@@ -504,11 +513,13 @@ def _values_left(
         typed = [value for value in typed if validator.is_valid(value)]
         if not typed:
             names = " and ".join(f"`{key}`" for key in rules)
-            return Impossibility(f"{what} has no value that {names}{_at(place)} allows", blamed)
+            return Impossibility(
+                f"{what} has no value that {names}{_at_place(place)} allows", blamed
+            )
     return typed
 
 
-def _common(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+def _common_values(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     keys = set(map(_json_key, second))
     return [value for value in first if _json_key(value) in keys]
 
@@ -516,7 +527,7 @@ def _common(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 # Bounds.
 
 
-def _of_counts(
+def _count_reasons(
     flat: Sequence[tuple[Place, Mapping[str, Any]]], least: str, most: str
 ) -> list[Impossibility]:
     """A minimum above a maximum."""
@@ -530,11 +541,13 @@ def _of_counts(
     )
     if low <= high:
         return []
-    clause = f"`{least}` {low:g}{_at(place)} is above `{most}` {high:g}"
+    clause = f"`{least}` {low:g}{_at_place(place)} is above `{most}` {high:g}"
     return [Impossibility(clause, (*place, least))]
 
 
-def _of_number(flat: Sequence[tuple[Place, Mapping[str, Any]]], whole: bool) -> list[Impossibility]:
+def _number_reasons(
+    flat: Sequence[tuple[Place, Mapping[str, Any]]], whole: bool
+) -> list[Impossibility]:
     """Bounds between which there is no number, no integer, or no multiple."""
     lows: list[_Bound] = []
     highs: list[_Bound] = []
@@ -546,25 +559,25 @@ def _of_number(flat: Sequence[tuple[Place, Mapping[str, Any]]], whole: bool) -> 
         ):
             if (n := _number(schema, closed)) is not None:
                 excluded = schema.get(open_) is True  # draft 4
-                bounds.append((sign * _exact(n), excluded, closed, n, place))
+                bounds.append((sign * _fraction(n), excluded, closed, n, place))
             if (n := _number(schema, open_)) is not None:
-                bounds.append((sign * _exact(n), True, open_, n, place))
+                bounds.append((sign * _fraction(n), True, open_, n, place))
         multiple = _number(schema, "multipleOf")
         if multiple is not None and multiple > 0:
-            steps.append((_exact(multiple), multiple))
+            steps.append((_fraction(multiple), multiple))
     if not lows or not highs:
         return []
     low, low_open, low_name, low_text, place = max(lows, key=lambda each: each[:2])
     high, high_open, high_name, high_text, _ = max(highs, key=lambda each: each[:2])
     high = -high
     blamed = (*place, low_name)
-    between = f"`{low_name}` {low_text:g}{_at(place)} and `{high_name}` {high_text:g}"
+    between = f"`{low_name}` {low_text:g}{_at_place(place)} and `{high_name}` {high_text:g}"
     if low > high:
-        clause = f"`{low_name}` {low_text:g}{_at(place)} is above `{high_name}` {high_text:g}"
+        clause = f"`{low_name}` {low_text:g}{_at_place(place)} is above `{high_name}` {high_text:g}"
         return [Impossibility(clause, blamed)]
     if low == high and (low_open or high_open):
         return [Impossibility(f"no number lies between {between}", blamed)]
-    grids = [(_exact(1), "integer")] if whole else []
+    grids = [(_fraction(1), "integer")] if whole else []
     grids += [(step, f"multiple of {text:g}") for step, text in steps]
     for step, what in grids:
         first = -(-low // step) * step
@@ -574,7 +587,7 @@ def _of_number(flat: Sequence[tuple[Place, Mapping[str, Any]]], whole: bool) -> 
     return []
 
 
-def _exact(number: int | float) -> Fraction:
+def _fraction(number: int | float) -> Fraction:
     return Fraction(number) if isinstance(number, int) else Fraction(repr(number))
 
 
@@ -622,12 +635,12 @@ def _member(
     return False, []
 
 
-def _required(reason: Impossibility, name: str) -> Impossibility:
+def _for_required(reason: Impossibility, name: str) -> Impossibility:
     """The reason why a member is impossible, as the reason for its object."""
     return reason if reason.required or reason.missing else replace(reason, required=name)
 
 
-def _undefined(
+def _undefined_reason(
     name: str,
     place: Place,
     schema: Mapping[str, Any],
@@ -639,9 +652,9 @@ def _undefined(
         if closed.get("additionalProperties") is False
         else "unevaluatedProperties"
     )
-    elsewhere = _at(closed_place) if closed_place != place else ""
+    elsewhere = _at_place(closed_place) if closed_place != place else ""
     clause = (
-        f"{name[:60]!r} is required{_at(place)} but is not in `properties`, and `{keyword}`"
+        f"{name[:60]!r} is required{_at_place(place)} but is not in `properties`, and `{keyword}`"
         f"{elsewhere} is false"
     )
     similar = similar_name(name, schema) if closed is schema else ""

@@ -90,7 +90,7 @@ def describe(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
                 )
                 for branch in branches[:MOST_BRANCHES]
             ]
-            return either(forms, len(branches) - len(forms))
+            return alternatives(forms, len(branches) - len(forms))
     plain = own_words(whole)
     if "not" not in whole:
         return plain
@@ -133,7 +133,7 @@ def _is_in_words(schema: Any, root: Mapping[str, Any], depth: int = 0) -> bool:
     return not ({"const", "enum"} & set(keywords) and len(keywords) > 1)
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """`"30", a string`: the value, cut, and its type if the value does not show it."""
     text = cut(json_text(value), MOST_SHOWN)
     return text if value is None or isinstance(value, bool) else f"{text}, {kind_of(value)}"
@@ -212,7 +212,7 @@ def own_words(schema: Mapping[str, Any]) -> str:
         if key in schema
     ]
     if required := names_of(schema.get("required")):
-        lengths[:0] = [quoted(name) for name in required[:MOST_NAMES]]
+        lengths[:0] = [quote_name(name) for name in required[:MOST_NAMES]]
         words = "an object" if words == _ANY else words
     if lengths:
         limits.append("with " + " and ".join(lengths))
@@ -222,7 +222,7 @@ def own_words(schema: Mapping[str, Any]) -> str:
     return " ".join((words, " and ".join(limits))).strip()
 
 
-def either(words: Iterable[str], more: int = 0) -> str:
+def alternatives(words: Iterable[str], more: int = 0) -> str:
     """The descriptions joined by "or"; `more` is the number of choices without a description."""
     distinct = list(dict.fromkeys(words))
     listed: list[str] = []
@@ -239,7 +239,7 @@ def word_list(words: Sequence[str]) -> str:
     return ", ".join(words[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return cut(json_text(name), MOST_SHOWN)
 
 

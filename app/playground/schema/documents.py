@@ -23,10 +23,10 @@ import jsonschema_rs
 from playground.core.events import Problem
 from playground.core.tools import ANSWERED_BY
 from playground.schema.schema_checks import Place, pointer
-from playground.schema.sentences import UNNAMED_CONDITION, Naming, at_steps, problems_of
+from playground.schema.sentences import UNNAMED_CONDITION, Naming, problems_of, value_at
 
-File = Literal["tools", "batch", "scenario"]
-_PARTS: Mapping[str, tuple[File, str]] = {
+SchemaFile = Literal["tools", "batch", "scenario"]
+_PARTS: Mapping[str, tuple[SchemaFile, str]] = {
     "tool": ("tools", "tool"),
     **{f"{kind}_config": ("tools", f"{kind}_config") for kind in ANSWERED_BY},
     "batch": ("batch", ""),
@@ -43,7 +43,7 @@ def _name_this(place: Place) -> str:
 def find_fault(document: str, value: Any, naming: Naming = _name_this) -> Problem | None:
     """The first reason why `value` is no such document (a key of _PARTS): a sentence about "this",
     or what `naming` calls the value at the place, and the place."""
-    schema, validator = _usable(document)
+    schema, validator = _document_validator(document)
     try:
         if validator.is_valid(value):
             return None
@@ -51,7 +51,7 @@ def find_fault(document: str, value: Any, naming: Naming = _name_this) -> Proble
     except ValueError as unchecked:  # such as half of a surrogate pair
         return Problem("schema", f"{naming(())} cannot be checked: {unchecked}.")
     place: Place = tuple(error.instance_path)
-    there = at_steps(value, error.instance_path)
+    there = value_at(value, error.instance_path)
     if isinstance(there, float) and not isfinite(there):  # the validator takes them for null
         name = {inf: "Infinity", -inf: "-Infinity"}.get(there, "NaN")
         message = f"{naming(place)} is {name}, which is not a JSON number."
@@ -68,7 +68,7 @@ def _own_message(schema: Mapping[str, Any], error: Any) -> Problem | None:
     member it is the member's own."""
     place: Place = tuple(error.instance_path)
     keyword = error.kind.name
-    part = at_steps(schema, error.schema_path[:-1])
+    part = value_at(schema, error.schema_path[:-1])
     if keyword == "required" and error.kind.property in part.get("properties", {}):
         place = (*place, error.kind.property)
         part = part["properties"][error.kind.property]
@@ -81,7 +81,7 @@ def _own_message(schema: Mapping[str, Any], error: Any) -> Problem | None:
 
 
 @cache
-def published_schema(name: File) -> dict[str, Any]:
+def published_schema(name: SchemaFile) -> dict[str, Any]:
     """The schema of a kind of files."""
     text = (files("playground.schema") / "published" / f"{name}.schema.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
@@ -89,7 +89,7 @@ def published_schema(name: File) -> dict[str, Any]:
 
 
 @cache
-def _usable(document: str) -> tuple[dict[str, Any], jsonschema_rs.Validator]:
+def _document_validator(document: str) -> tuple[dict[str, Any], jsonschema_rs.Validator]:
     name, part = _PARTS[document]
     schema = published_schema(name)
     if part:

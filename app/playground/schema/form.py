@@ -36,7 +36,7 @@ _SIZES = (
     ("minProperties", "maxProperties", "members"),
 )
 
-Kind = Literal[
+FieldKind = Literal[
     "text", "long", "number", "integer", "boolean", "choice", "date", "lines", "json", "object"
 ]
 
@@ -136,7 +136,7 @@ class FormField:
     pointer: str
     name: str
     label: str
-    kind: Kind
+    kind: FieldKind
     required: bool = False
     description: str = ""
     choices: tuple[tuple[str, str], ...] = ()
@@ -165,7 +165,7 @@ class FilledForm:
     problems: tuple[Problem, ...] = ()
 
 
-class _Drawing:
+class _FormState:
     """`root` is the target of each `$ref`, `left` the number of fields still allowed: a schema that
     references itself in each of its members would have millions."""
 
@@ -182,11 +182,11 @@ def fields(schema: Any, text: str = "") -> tuple[FormField, ...]:
     if text.strip():
         parse(text)
         value = load_spelled(text)
-    root = _drawn(_Drawing(schema), schema, "", "", value, required=True, depth=0)
+    root = _form_field(_FormState(schema), schema, "", "", value, required=True, depth=0)
     return root.children if root.kind == "object" else (root,)
 
 
-Wrong = list[tuple[FormField, str]]
+FormErrors = list[tuple[FormField, str]]
 """Fields that cannot be parsed, each with its problem."""
 
 
@@ -197,8 +197,8 @@ def value_of(schema: Any, form: Form, naming: Callable[[str], str] = str) -> Fil
     Empty optional fields are left out; a required text may be empty. Fields that are not in the
     schema are ignored.
     """
-    wrong: Wrong = []
-    root = _drawn(_Drawing(schema), schema, "", "", _ABSENT, required=True, depth=0)
+    wrong: FormErrors = []
+    root = _form_field(_FormState(schema), schema, "", "", _ABSENT, required=True, depth=0)
     value = _read(root, form, wrong)
     if wrong:
         return FilledForm("", tuple(_problem(field, what, naming) for field, what in wrong))
@@ -230,8 +230,8 @@ def _inputs(form_fields: Sequence[FormField]) -> Iterator[tuple[str, list[str]]]
 # From a schema to fields.
 
 
-def _drawn(
-    ground: _Drawing,
+def _form_field(
+    ground: _FormState,
     schema: Any,
     pointer: str,
     name: str,
@@ -253,7 +253,7 @@ def _drawn(
         description=description,
         nullable=nullable,
     )
-    plain = _plain(ground, schema, bare, value, depth)
+    plain = _plain_field(ground, schema, bare, value, depth)
     if plain.kind == "json" or value is _ABSENT:
         return plain
     if _read(plain, form_of([plain]), []) == value:
@@ -286,11 +286,13 @@ def _follow(root: Any, schema: Any) -> tuple[Any, bool]:
     return schema, False
 
 
-def _plain(ground: _Drawing, schema: Any, bare: FormField, value: Any, depth: int) -> FormField:
+def _plain_field(
+    ground: _FormState, schema: Any, bare: FormField, value: Any, depth: int
+) -> FormField:
     """The field for the schema, filled with `value` as far as possible."""
     bare = replace(bare, is_null=value is None and bare.nullable)
     if options := options_of(schema):
-        choices = tuple((_json_text(option), _shown(option)) for option in options)
+        choices = tuple((_json_text(option), _option_text(option)) for option in options)
         return replace(bare, kind="choice", choices=choices, value=_json(value, bare))
     match _kind(schema):
         case "object" if depth < MOST_DEEP:
@@ -301,7 +303,7 @@ def _plain(ground: _Drawing, schema: Any, bare: FormField, value: Any, depth: in
             choices = (("true", "true"), ("false", "false"))
             return replace(bare, kind="boolean", choices=choices, value=_json(value, bare))
         case "number" | "integer" as kind:
-            number: Kind = "integer" if kind == "integer" else "number"
+            number: FieldKind = "integer" if kind == "integer" else "number"
             return replace(bare, kind=number, value=_json(value, bare))
         case "string":
             text = value if isinstance(value, str) and not isinstance(value, ExactNumber) else ""
@@ -317,7 +319,7 @@ def _kind(schema: Any) -> str:
     return kind if isinstance(kind, str) and "allOf" not in schema else ""
 
 
-def _text_kind(schema: Mapping[str, Any], name: str, text: str) -> Kind:
+def _text_kind(schema: Mapping[str, Any], name: str, text: str) -> FieldKind:
     if schema.get("format") == "date" and (not text or _DATE.fullmatch(text)):
         return "date"
     most = schema.get("maxLength", 0)
@@ -326,14 +328,14 @@ def _text_kind(schema: Mapping[str, Any], name: str, text: str) -> Kind:
 
 
 def _object(
-    ground: _Drawing, schema: Mapping[str, Any], bare: FormField, value: Any, depth: int
+    ground: _FormState, schema: Mapping[str, Any], bare: FormField, value: Any, depth: int
 ) -> FormField:
     properties = schema.get("properties", {})
     if not isinstance(properties, Mapping) or len(properties) > ground.left:
         return replace(bare, value=_json(value, None))
     needed, members = schema.get("required", ()), value if isinstance(value, dict) else {}
     children = [
-        _drawn(
+        _form_field(
             ground,
             inner,
             f"{bare.pointer}/{pointer_step(name)}",
@@ -353,7 +355,7 @@ def _object(
     return replace(bare, kind="object", children=tuple(children))
 
 
-def _shown(option: Any) -> str:
+def _option_text(option: Any) -> str:
     return option if isinstance(option, str) and option else _json_text(option)
 
 
@@ -377,7 +379,7 @@ def _lines(value: Any) -> str:
 # From a form to a value.
 
 
-def _read(field: FormField, form: Form, wrong: Wrong) -> Any:
+def _read(field: FormField, form: Form, wrong: FormErrors) -> Any:
     """The value of a place, or _ABSENT. Lists and objects hold an ExactNumber for each number."""
     if form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable:
         return None
@@ -392,7 +394,7 @@ def _read(field: FormField, form: Form, wrong: Wrong) -> Any:
     match field.kind:
         case "text" | "long" | "date":
             if _ODD.search(raw):
-                return _wrong(field, "contains a character that only JSON can express", wrong)
+                return _add_error(field, "contains a character that only JSON can express", wrong)
             there = field.required and any(f"{kind}:{field.pointer}" in form for kind in kinds)
             return raw if raw or (there and field.kind != "date") else _ABSENT
         case "number" | "integer":
@@ -409,7 +411,7 @@ def typed_text(form: Form, key: str) -> str | None:
     return values[-1].replace("\r\n", "\n") if values else None
 
 
-def _members(field: FormField, form: Form, wrong: Wrong) -> Any:
+def _members(field: FormField, form: Form, wrong: FormErrors) -> Any:
     value: dict[str, Any] = {}
     for child in field.children:
         if child.rest:
@@ -421,44 +423,44 @@ def _members(field: FormField, form: Form, wrong: Wrong) -> Any:
     if rest is not None and rest.strip():
         others = _parse(rest, field, wrong)
         if others is not _ABSENT and not isinstance(others, dict):
-            return _wrong(field, "must have its other members as a JSON object", wrong)
+            return _add_error(field, "must have its other members as a JSON object", wrong)
         for name, inner in (others or {}).items() if isinstance(others, dict) else ():
             if any(child.name == name and not child.rest for child in field.children):
-                return _wrong(field, f"already has a field for {name!r}; use that field", wrong)
+                return _add_error(field, f"already has a field for {name!r}; use that field", wrong)
             value[name] = inner
     return value if value or field.required else _ABSENT
 
 
-def _items(text: str, field: FormField, wrong: Wrong) -> Any:
+def _items(text: str, field: FormField, wrong: FormErrors) -> Any:
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
         return [] if field.required else _ABSENT
     if _ODD.search(text):
-        return _wrong(field, "contains a character that only JSON can express", wrong)
+        return _add_error(field, "contains a character that only JSON can express", wrong)
     if field.items == "string":
         return lines
     return [_parse(line, field, wrong) for line in lines]
 
 
-def _number(text: str, field: FormField, wrong: Wrong) -> Any:
+def _number(text: str, field: FormField, wrong: FormErrors) -> Any:
     word = text.strip()
     if _NUMBER.fullmatch(word):
         return ExactNumber(word)
     example = "30" if field.kind == "integer" else "2.5"
-    return _wrong(field, f"must be a number like {example}, not {word[:40]!r}", wrong)
+    return _add_error(field, f"must be a number like {example}, not {word[:40]!r}", wrong)
 
 
-def _parse(text: str, field: FormField, wrong: Wrong) -> Any:
+def _parse(text: str, field: FormField, wrong: FormErrors) -> Any:
     if not text.strip():
         return _ABSENT
     try:
         parse(text)
     except InvalidJSON as error:
-        return _wrong(field, f"must be JSON. {str(error).rstrip('.')}", wrong)
+        return _add_error(field, f"must be JSON. {str(error).rstrip('.')}", wrong)
     return load_spelled(text)
 
 
-def _wrong(field: FormField, what: str, wrong: Wrong) -> Any:
+def _add_error(field: FormField, what: str, wrong: FormErrors) -> Any:
     wrong.append((field, what))
     return _ABSENT
 

@@ -72,7 +72,7 @@ def parameters_of(config: Mapping[str, Any]) -> list[HttpParameter]:
     return [_parameter(entry) for entry in config.get("parameters", ())]
 
 
-def url_shown(config: Mapping[str, Any]) -> str:
+def display_url(config: Mapping[str, Any]) -> str:
     """The URL with the query parameters that are not written in it, for people."""
     url = str(config.get("url", ""))
     pairs = []

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from playground.core.events import Problem
-from playground.core.tools import Same
+from playground.core.tools import IdentityKey
 from playground.schema import schema_checks
 from playground.schema.describe import describe
 from playground.schema.schema_checks import (
@@ -27,7 +27,7 @@ from playground.schema.schema_checks import (
     resolve,
     subschemas,
 )
-from playground.schema.sentences import problems_of, unexpected
+from playground.schema.sentences import problems_of, unexpected_key
 from playground.schema.strict_json import IncrementalReader
 
 # The schemas that certainly apply to a place in the arguments, and their checks of a value there.
@@ -38,8 +38,8 @@ from playground.schema.strict_json import IncrementalReader
 # checked with what is known so far. So a spot may miss an error, but never reports a false one. All
 # work is counted and ends at a cap.
 
-Kind = Literal["object", "array"]
-Group = Literal["scalar", "keys", "name", "object", "array"]
+ContainerKind = Literal["object", "array"]
+KeywordGroup = Literal["scalar", "keys", "name", "object", "array"]
 
 WORK = 200_000
 """Maximum number of steps of all checks of one call: each further value costs at least one."""
@@ -51,7 +51,7 @@ _UNPREFIXED = (*OLD_DRAFTS, "https://json-schema.org/draft/2019-09/schema")
 """Drafts in which `prefixItems` is not a keyword."""
 _LOGIC = ("enum", "const", "anyOf", "oneOf", "not", "if", "then", "else")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
-_KEYWORDS: Mapping[Group, tuple[str, ...]] = {
+_KEYWORDS: Mapping[KeywordGroup, tuple[str, ...]] = {
     "scalar": (
         *("type", *_LOGIC, "minLength", "maxLength", "pattern", "format", "multipleOf"),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
@@ -77,7 +77,7 @@ class WorkSpent(Exception):
 class Check:
     """Some keywords of one schema, and their validator."""
 
-    def __init__(self, spots: SchemaSpots, schema: dict[str, Any]) -> None:
+    def __init__(self, spots: SchemaNodes, schema: dict[str, Any]) -> None:
         self._spots = spots
         self._schema = schema
         self._quick = schema.keys() <= _QUICK
@@ -100,33 +100,33 @@ class Check:
         return next(problems_of(error, self._schema, value, place), None)
 
 
-class SchemaSpots:
+class SchemaNodes:
     """The spots of one schema, each made once. The schema has no `schema_checks.fault`."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.draft = str(schema.get("$schema", ""))
         self.old = self.draft.rstrip("#") in OLD_DRAFTS
         self.prefixed = self.draft.rstrip("#") not in _UNPREFIXED
-        self.holder = {"$defs": {"root": _self_contained(schema)}}
+        self.holder = {"$defs": {"root": _copy_with_refs(schema)}}
         self._build_steps = _build_steps(len(json.dumps(schema)), schema)
         self._left = WORK
-        self._known: dict[tuple[int, ...], SchemaSpot] = {}
-        self.root = self.at([self.holder["$defs"]["root"]])
+        self._known: dict[tuple[int, ...], SchemaNode] = {}
+        self.root = self.node([self.holder["$defs"]["root"]])
 
     def charge(self, work: int) -> None:
         self._left -= work
         if self._left < 0:
             raise WorkSpent
 
-    def at(self, schemas: Sequence[Schema]) -> SchemaSpot:
+    def node(self, schemas: Sequence[Schema]) -> SchemaNode:
         key = tuple(id(schema) for schema in schemas if schema is not True)
         spot = self._known.get(key)
         if spot is None:
             self.charge(10)
-            spot = self._known[key] = SchemaSpot(self, [s for s in schemas if s is not True])
+            spot = self._known[key] = SchemaNode(self, [s for s in schemas if s is not True])
         return spot
 
-    def flat(self, schemas: Sequence[Schema], known: Sequence[Schema] = ()) -> list[Schema]:
+    def flatten(self, schemas: Sequence[Schema], known: Sequence[Schema] = ()) -> list[Schema]:
         """`schemas` and all that they include by `$ref` and `allOf`, except the `known`."""
         result: list[Schema] = []
         seen = {id(schema) for schema in known}
@@ -164,22 +164,22 @@ class SchemaSpots:
             return None
 
 
-class SchemaSpot:
+class SchemaNode:
     """All that the value at one place must satisfy. `never`: no value satisfies it."""
 
-    def __init__(self, spots: SchemaSpots, schemas: Sequence[Schema]) -> None:
-        flat = spots.flat(schemas)
+    def __init__(self, spots: SchemaNodes, schemas: Sequence[Schema]) -> None:
+        flat = spots.flatten(schemas)
         self._spots = spots
         self._all = flat
         self.never = False in flat
         self._pieces = [schema for schema in flat if isinstance(schema, Mapping)]
-        self._checks: dict[Group, list[Check]] = {}
+        self._checks: dict[KeywordGroup, list[Check]] = {}
         self._patterns: dict[str, Check | None] = {}
-        self._members: dict[str, SchemaSpot] = {}
-        self._opened: dict[Kind, SchemaSpot] = {}
-        self._rest: tuple[int, SchemaSpot] | None = None  # from which item on
+        self._members: dict[str, SchemaNode] = {}
+        self._opened: dict[ContainerKind, SchemaNode] = {}
+        self._rest: tuple[int, SchemaNode] | None = None  # from which item on
 
-    def checks(self, group: Group) -> list[Check]:
+    def checks(self, group: KeywordGroup) -> list[Check]:
         """The checks of a value of that group here; built on first use."""
         checks = self._checks.get(group)
         if checks is None:
@@ -190,30 +190,32 @@ class SchemaSpot:
             checks = self._checks[group] = [check for check in every if check is not None]
         return checks
 
-    def wrong(self, group: Group, value: Any, place: Callable[[], Place]) -> Problem | None:
+    def first_problem(
+        self, group: KeywordGroup, value: Any, place: Callable[[], Place]
+    ) -> Problem | None:
         for check in self.checks(group):
             if not check.holds(value) and (problem := check.problem(value, place())) is not None:
                 return problem
         return None
 
-    def opened(self, kind: Kind) -> SchemaSpot:
+    def open_node(self, kind: ContainerKind) -> SchemaNode:
         """The spot once it is known that the value is an object, or an array."""
         spot = self._opened.get(kind)
         if spot is None:
             spot = self._opened[kind] = self._narrow(kind)
         return spot
 
-    def _narrow(self, kind: Kind) -> SchemaSpot:
+    def _narrow(self, kind: ContainerKind) -> SchemaNode:
         """With the only branches that can apply, and with the schemas that they include."""
         whole, fresh = self._all, self._pieces
         while fresh:
-            branches = [only for piece in fresh for only in self._meant(piece, kind)]
-            more = self._spots.flat(branches, whole)
+            branches = [only for piece in fresh for only in self._only_branches(piece, kind)]
+            more = self._spots.flatten(branches, whole)
             fresh = [schema for schema in more if isinstance(schema, Mapping)]
             whole = [*whole, *more]
-        return self if len(whole) == len(self._all) else self._spots.at(whole)
+        return self if len(whole) == len(self._all) else self._spots.node(whole)
 
-    def _meant(self, piece: Mapping[str, Any], kind: Kind) -> Iterator[Schema]:
+    def _only_branches(self, piece: Mapping[str, Any], kind: ContainerKind) -> Iterator[Schema]:
         for keyword in ("anyOf", "oneOf"):
             branches = piece.get(keyword)
             if isinstance(branches, list):
@@ -221,11 +223,11 @@ class SchemaSpot:
                 if len(several) == 1:
                     yield several[0]
 
-    def _may_be(self, branch: Schema, kind: Kind) -> bool:
-        flat = self._spots.flat([branch])
+    def _may_be(self, branch: Schema, kind: ContainerKind) -> bool:
+        flat = self._spots.flatten([branch])
         return all(isinstance(schema, Mapping) and _allows(schema, kind) for schema in flat)
 
-    def mistyped(self, kind: Kind, place: Callable[[], Place]) -> Problem | None:
+    def type_problem(self, kind: ContainerKind, place: Callable[[], Place]) -> Problem | None:
         """Why an object, or an array, is not allowed here."""
         for piece in self._pieces:
             several = [branches for key in ("anyOf", "oneOf") if (branches := piece.get(key))]
@@ -239,27 +241,29 @@ class SchemaSpot:
                 return Problem("schema", message, where)
         return None
 
-    def unknown(self, name: str, place: Callable[[], Place]) -> Problem | None:
+    def key_problem(self, name: str, place: Callable[[], Place]) -> Problem | None:
         """Why an object here may not have the key `name`."""
         for piece in self._pieces:
-            if piece.get("additionalProperties") is False and not any(self._named(piece, name)):
-                return unexpected((*place(), name), piece)
+            if piece.get("additionalProperties") is False and not any(
+                self._schemas_of_key(piece, name)
+            ):
+                return unexpected_key((*place(), name), piece)
         return None
 
-    def member(self, name: str) -> SchemaSpot:
+    def member(self, name: str) -> SchemaNode:
         """The spot of a key's value."""
         spot = self._members.get(name)
         if spot is None:
             schemas: list[Schema] = []
             for piece in self._pieces:
-                matches = [inner for _, inner in self._named(piece, name)]
+                matches = [inner for _, inner in self._schemas_of_key(piece, name)]
                 schemas += matches or [piece.get("additionalProperties", True)]
-            spot = self._spots.at(schemas)
+            spot = self._spots.node(schemas)
             if any(name in piece.get("properties", {}) for piece in self._pieces):
                 self._members[name] = spot
         return spot
 
-    def item(self, index: int) -> SchemaSpot:
+    def item(self, index: int) -> SchemaNode:
         """The spot of an array's item, counted from 0."""
         if self._rest is not None and index >= self._rest[0]:
             return self._rest[1]
@@ -273,12 +277,14 @@ class SchemaSpot:
                 first, rest = piece.get("prefixItems", []) if self._spots.prefixed else [], items
             schemas.append(first[index] if index < len(first) else rest)
             last = last and index >= len(first)
-        spot = self._spots.at(schemas)
+        spot = self._spots.node(schemas)
         if last:
             self._rest = index, spot
         return spot
 
-    def miscounted(self, count: int, place: Callable[[], Place], *, ended: bool) -> Problem | None:
+    def count_problem(
+        self, count: int, place: Callable[[], Place], *, ended: bool
+    ) -> Problem | None:
         """Why an array here cannot have so many items, or (if it ended) so few."""
         for piece in self._pieces:
             most, least = piece.get("maxItems"), piece.get("minItems", 0)
@@ -286,7 +292,7 @@ class SchemaSpot:
                 return _count_problem(place(), count, "item", piece)
         return None
 
-    def _named(self, piece: Mapping[str, Any], name: str) -> Iterator[tuple[str, Schema]]:
+    def _schemas_of_key(self, piece: Mapping[str, Any], name: str) -> Iterator[tuple[str, Schema]]:
         """The schemas of `properties` and `patternProperties` that apply to the key `name`."""
         properties = piece.get("properties", {})
         if name in properties:
@@ -307,7 +313,7 @@ def _build_steps(length: int, schema: Mapping[str, Any]) -> int:
     return length // 16 + schema_checks.pattern_bytes(schema) // _BYTES_A_STEP
 
 
-def _select_keywords(piece: Mapping[str, Any], group: Group, *, old: bool) -> dict[str, Any]:
+def _select_keywords(piece: Mapping[str, Any], group: KeywordGroup, *, old: bool) -> dict[str, Any]:
     """The keywords of `piece` that check a value of that group; {} if there are none."""
     result = {key: piece[key] for key in _KEYWORDS[group] if key in piece}
     if group in ("object", "array") and not old and any(key in piece for key in _UNEVALUATED):
@@ -317,7 +323,7 @@ def _select_keywords(piece: Mapping[str, Any], group: Group, *, old: bool) -> di
     return {} if result.keys() <= _PASSIVE else result
 
 
-def _allows(piece: Mapping[str, Any], kind: Kind) -> bool:
+def _allows(piece: Mapping[str, Any], kind: ContainerKind) -> bool:
     types = piece.get("type", kind)
     return kind == types or (isinstance(types, list) and kind in types)
 
@@ -331,7 +337,7 @@ def _count_problem(place: Place, count: int, unit: str, expected: Mapping[str, A
     return Problem("schema", message, pointer(place))
 
 
-def _self_contained(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _copy_with_refs(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `schema` for `#/$defs/root`, including its references."""
     hidden = ("$schema", "$id", "id")
     members = {key: value for key, value in schema.items() if key not in hidden}
@@ -358,8 +364,8 @@ class IncrementalValidator:
         """For an unusable schema nothing is ever reported."""
         self._reader: IncrementalReader | None = None
         try:
-            if not isinstance(schema_checks.usable(Same(schema)), tuple):
-                self._reader = IncrementalReader(_Walk(SchemaSpots(schema)))
+            if not isinstance(schema_checks.cached_validator(IdentityKey(schema)), tuple):
+                self._reader = IncrementalReader(_Walk(SchemaNodes(schema)))
         except (WorkSpent, ValueError):
             pass
 
@@ -391,8 +397,8 @@ class _Frame:
     """An open container. `step` is the current key or index, `value` is None unless it is stored,
     `count` the number of an object's keys or an array's items that have begun."""
 
-    spot: SchemaSpot
-    kind: Kind
+    spot: SchemaNode
+    kind: ContainerKind
     value: dict[str, Any] | list[Any] | None
     names: dict[str, None]
     step: str | int = ""
@@ -402,27 +408,27 @@ class _Frame:
 class _Walk:
     """Walks through the schema in parallel with the text."""
 
-    def __init__(self, spots: SchemaSpots) -> None:
+    def __init__(self, spots: SchemaNodes) -> None:
         self._frames: list[_Frame] = []
         self._spot = spots.root
 
-    def begun(self, at: int) -> Problem | None:
+    def begin_value(self, at: int) -> Problem | None:
         if not self._frames:
-            return _at(at, self._never())
+            return _add_offset(at, self._never_problem())
         if self._frames[-1].kind == "object":
             return None
         frame = self._frames[-1]
         frame.step = frame.count
         frame.count += 1
         self._spot = frame.spot.item(frame.count - 1)
-        wrong = frame.spot.miscounted(frame.count, self._around, ended=False)
-        return _at(at, wrong or self._never())
+        wrong = frame.spot.count_problem(frame.count, self._container_place, ended=False)
+        return _add_offset(at, wrong or self._never_problem())
 
-    def opened(self, kind: str, at: int) -> Problem | None:
-        type_: Kind = "object" if kind == "{" else "array"
-        if (problem := self._spot.mistyped(type_, self._place)) is not None:
-            return _at(at, problem)
-        spot = self._spot.opened(type_)
+    def open_container(self, kind: str, at: int) -> Problem | None:
+        type_: ContainerKind = "object" if kind == "{" else "array"
+        if (problem := self._spot.type_problem(type_, self._place)) is not None:
+            return _add_offset(at, problem)
+        spot = self._spot.open_node(type_)
         keeps_value = bool(self._frames) and self._frames[-1].value is not None
         value: dict[str, Any] | list[Any] | None = None
         if keeps_value or spot.checks(type_):
@@ -437,26 +443,26 @@ class _Walk:
         frame.count += 1
         if spot.checks("keys"):
             frame.names[name] = None
-        wrong = spot.unknown(name, self._around)
+        wrong = spot.key_problem(name, self._container_place)
         if wrong is None and spot.checks("name"):
-            wrong = spot.wrong("name", {name: None}, self._around)
+            wrong = spot.first_problem("name", {name: None}, self._container_place)
         self._spot = spot.member(name)
-        return _at(at, wrong or self._never())
+        return _add_offset(at, wrong or self._never_problem())
 
     def scalar(self, value: Any, at: int) -> Problem | None:
         self._keep(value)
-        return _at(at, self._spot.wrong("scalar", value, self._place))
+        return _add_offset(at, self._spot.first_problem("scalar", value, self._place))
 
-    def closed(self, at: int) -> Problem | None:
+    def close_container(self, at: int) -> Problem | None:
         frame = self._frames.pop()
         if frame.kind == "object":
-            wrong = frame.spot.wrong("keys", frame.names, self._place)
+            wrong = frame.spot.first_problem("keys", frame.names, self._place)
         else:
-            wrong = frame.spot.miscounted(frame.count, self._place, ended=True)
+            wrong = frame.spot.count_problem(frame.count, self._place, ended=True)
         if wrong is None and frame.value is not None:
-            wrong = frame.spot.wrong(frame.kind, frame.value, self._place)
+            wrong = frame.spot.first_problem(frame.kind, frame.value, self._place)
         self._keep(frame.value)
-        return _at(at, wrong)
+        return _add_offset(at, wrong)
 
     def _keep(self, value: Any) -> None:
         """Adds a complete value to its container, if that is stored."""
@@ -468,7 +474,7 @@ class _Walk:
         elif isinstance(frame.value, list):
             frame.value.append(value)
 
-    def _never(self) -> Problem | None:
+    def _never_problem(self) -> Problem | None:
         if not self._spot.never:
             return None
         where = pointer(self._place())
@@ -478,10 +484,10 @@ class _Walk:
     def _place(self) -> Place:
         return tuple(frame.step for frame in self._frames)
 
-    def _around(self) -> Place:
+    def _container_place(self) -> Place:
         """The place of the current container."""
         return self._place()[:-1]
 
 
-def _at(at: int, problem: Problem | None) -> Problem | None:
+def _add_offset(at: int, problem: Problem | None) -> Problem | None:
     return None if problem is None else replace(problem, offset=at)

@@ -18,8 +18,8 @@ MAX_DEPTH = 6
 MAX_ROWS = 300
 """Beyond them a row is shown as JSON, with all its content."""
 
-Path = tuple[str, ...]
-Place = Literal["root", "property", "items"]
+SchemaPath = tuple[str, ...]
+RowRole = Literal["root", "property", "items"]
 
 ALWAYS = {"description": "description", "enum": "enum", "default": "default"}
 _NUMBERS = {"low": "minimum", "high": "maximum"}
@@ -41,8 +41,8 @@ class OutlineRow:
     """
 
     number: int
-    path: Path
-    place: Place
+    path: SchemaPath
+    place: RowRole
     depth: int
     parent: int
     texts: Mapping[str, str]
@@ -63,7 +63,7 @@ def outline(schema: Mapping[str, Any]) -> OutlineRow:
     return _Outliner().row(dict(schema), path=(), place="root", depth=0, parent=-1, required=False)
 
 
-def row_at(root: OutlineRow, path: Path) -> OutlineRow | None:
+def row_at(root: OutlineRow, path: SchemaPath) -> OutlineRow | None:
     """The row of `path`, or None."""
     return next((row for row in root.flat() if row.path == path), None)
 
@@ -76,17 +76,17 @@ class _Outliner:
         self._count = 0
 
     def row(
-        self, schema: Any, path: Path, place: Place, depth: int, parent: int, required: bool
+        self, schema: Any, path: SchemaPath, place: RowRole, depth: int, parent: int, required: bool
     ) -> OutlineRow:
         number, self._count = self._count, self._count + 1
         texts: dict[str, str] = {}
         ticks: dict[str, bool] = {}
         if place == "property":
             ticks["required"] = required
-            if _plain(path[-1]):
+            if _is_plain(path[-1]):
                 texts["name"] = path[-1]
         known = _kind(schema)
-        if known is None or (place != "root" and self._is_beyond(schema, depth)):
+        if known is None or (place != "root" and self._exceeds_limits(schema, depth)):
             texts["json"] = _json(schema)
             return OutlineRow(
                 number, path=path, place=place, depth=depth, parent=parent, texts=texts, ticks=ticks
@@ -98,7 +98,9 @@ class _Outliner:
         if place != "root":
             texts["type"], ticks["null"] = kind, null
             _take_fields(kind, rest, texts)
-        below = self._below(kind, rest=rest, path=path, depth=depth, number=number, ticks=ticks)
+        below = self._child_rows(
+            kind, rest=rest, path=path, depth=depth, number=number, ticks=ticks
+        )
         texts["rest"] = _json(rest) if rest else ""
         return OutlineRow(
             number,
@@ -111,12 +113,12 @@ class _Outliner:
             children=below,
         )
 
-    def _is_beyond(self, schema: Any, depth: int) -> bool:
+    def _exceeds_limits(self, schema: Any, depth: int) -> bool:
         inner = schema.get("properties") or schema.get("items")
         return self._count > MAX_ROWS or (depth >= MAX_DEPTH and bool(inner))
 
-    def _below(
-        self, kind: str, rest: dict[str, Any], path: Path, depth: int, number: int, ticks: Any
+    def _child_rows(
+        self, kind: str, rest: dict[str, Any], path: SchemaPath, depth: int, number: int, ticks: Any
     ) -> tuple[OutlineRow, ...]:
         """The rows below; what they show is removed from `rest`."""
         if kind == "array" and isinstance(rest.get("items"), dict):
@@ -153,10 +155,10 @@ class _Outliner:
             )
             for name, prop in properties.items()
         ]
-        return tuple(_ended(row, place, len(rows)) for place, row in enumerate(rows))
+        return tuple(_mark_ends(row, place, len(rows)) for place, row in enumerate(rows))
 
 
-def _ended(row: OutlineRow, place: int, count: int) -> OutlineRow:
+def _mark_ends(row: OutlineRow, place: int, count: int) -> OutlineRow:
     return replace(row, first=place == 0, last=place == count - 1)
 
 
@@ -195,7 +197,7 @@ def _text(name: str, value: Any, kind: str) -> str:
             text = _json(value, flat=True)
         case _:
             return ""
-    if not _plain(text, lines=name in ("description", "enum")):
+    if not _is_plain(text, lines=name in ("description", "enum")):
         return ""
     try:
         return text if _json(read(name, text, kind)) == _json(value) else ""
@@ -203,7 +205,7 @@ def _text(name: str, value: Any, kind: str) -> str:
         return ""
 
 
-def _plain(text: str, *, lines: bool = False) -> bool:
+def _is_plain(text: str, *, lines: bool = False) -> bool:
     """Whether a form field preserves the text."""
     return bool(text) and not any(
         (char < " " and not (lines and char == "\n"))
@@ -215,7 +217,7 @@ def _plain(text: str, *, lines: bool = False) -> bool:
 
 def _json(value: Any, *, flat: bool = False) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=None if flat else 2)
-    if _plain(text, lines=not flat):
+    if _is_plain(text, lines=not flat):
         return text
     return json.dumps(value, indent=None if flat else 2)
 
@@ -255,24 +257,26 @@ def value_of(text: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Edited:
+class EditedSchema:
     """The schema after the form. `problems` are sentences by `NUMBER.FIELD`: if there are any, the
     schema is unchanged. `paths` are the new places of the rows."""
 
     schema: dict[str, Any]
     problems: Mapping[str, str]
-    paths: Mapping[int, Path]
+    paths: Mapping[int, SchemaPath]
 
 
-def apply_form(schema: Mapping[str, Any], form: Mapping[str, str]) -> Edited:
+def apply_form(schema: Mapping[str, Any], form: Mapping[str, str]) -> EditedSchema:
     """`schema` with the form's differences from `outline(schema)`; a field that is not in the form
     keeps its value, and so do the ticks of a row without `NUMBER.here`."""
     editor = _Editor({name: text.replace("\r\n", "\n") for name, text in form.items()})
-    result = editor.rebuilt(outline(schema), dict(schema), ())
-    return Edited(dict(schema) if editor.problems else result, editor.problems, editor.paths)
+    result = editor.rebuild(outline(schema), dict(schema), ())
+    return EditedSchema(dict(schema) if editor.problems else result, editor.problems, editor.paths)
 
 
-def apply_action(schema: Mapping[str, Any], act: str, path: Path) -> tuple[dict[str, Any], Path]:
+def apply_action(
+    schema: Mapping[str, Any], act: str, path: SchemaPath
+) -> tuple[dict[str, Any], SchemaPath]:
     """`schema` after `add`, `remove`, `up` or `down` at `path`, and the path to focus next."""
     result: dict[str, Any] = copy.deepcopy(dict(schema))
     match act:
@@ -281,7 +285,7 @@ def apply_action(schema: Mapping[str, Any], act: str, path: Path) -> tuple[dict[
         case "remove" if path:
             return result, _remove(result, path)
         case "up" | "down" if path:
-            _move(_at(result, path[:-1]), path[-1], -1 if act == "up" else 1)
+            _move(_schema_at(result, path[:-1]), path[-1], -1 if act == "up" else 1)
     return result, path
 
 
@@ -289,68 +293,70 @@ def apply_action(schema: Mapping[str, Any], act: str, path: Path) -> tuple[dict[
 class _Editor:
     form: Mapping[str, str]
     problems: dict[str, str] = field(default_factory=dict)
-    paths: dict[int, Path] = field(default_factory=dict)
+    paths: dict[int, SchemaPath] = field(default_factory=dict)
 
-    def rebuilt(self, row: OutlineRow, schema: Any, path: Path) -> Any:
+    def rebuild(self, row: OutlineRow, schema: Any, path: SchemaPath) -> Any:
         """The schema of `row`, now at `path`, with the form's edits."""
         self.paths[row.number] = path
         if "json" in row.texts:
-            if (text := self._typed(row, "json")) is None:
+            if (text := self._changed_text(row, "json")) is None:
                 return schema
-            value = self._tried(row, "json", lambda: value_of(text))
-            return value if isinstance(value, dict | bool) else self._no_schema(row, schema)
+            value = self._try_value(row, "json", lambda: value_of(text))
+            return value if isinstance(value, dict | bool) else self._refuse_schema(row, schema)
         result = dict(schema)
         kind = row.texts.get("type", "object")
         for name, keyword in KEYWORDS.get(kind, ALWAYS).items():
-            self._say(row, name, keyword, result)
+            self._set_keyword(row, name, keyword, result)
         self._retype(row, result)
-        if (closed := self._ticked(row, "closed")) is not None:
+        if (closed := self._changed_tick(row, "closed")) is not None:
             result.pop("additionalProperties", None)
             result |= {"additionalProperties": False} if closed else {}
         self._rest(row, result)
         if kind == "array" and row.children:
-            result["items"] = self.rebuilt(row.children[0], result["items"], (*path, "items"))
+            result["items"] = self.rebuild(row.children[0], result["items"], (*path, "items"))
         elif row.children:
             self._properties(row, result, path)
         return result
 
-    def _typed(self, row: OutlineRow, name: str) -> str | None:
+    def _changed_text(self, row: OutlineRow, name: str) -> str | None:
         """The text typed into a field of `row`, or None if unchanged."""
         text = self.form.get(f"{row.number}.{name}")
         return None if text is None or name not in row.texts or text == row.texts[name] else text
 
-    def _ticked(self, row: OutlineRow, name: str) -> bool | None:
+    def _changed_tick(self, row: OutlineRow, name: str) -> bool | None:
         """A changed tick of `row`, or None."""
         if f"{row.number}.here" not in self.form or name not in row.ticks:
             return None
         now = f"{row.number}.{name}" in self.form
         return None if now == row.ticks[name] else now
 
-    def _tried(self, row: OutlineRow, name: str, reading: Callable[[], Any]) -> Any:
+    def _try_value(self, row: OutlineRow, name: str, reading: Callable[[], Any]) -> Any:
         try:
             return reading()
         except ValueError as error:
             self.problems[f"{row.number}.{name}"] = str(error)
             return None
 
-    def _no_schema(self, row: OutlineRow, schema: Any) -> Any:
+    def _refuse_schema(self, row: OutlineRow, schema: Any) -> Any:
         message = "A schema must be a JSON object, or true or false."
         self.problems.setdefault(f"{row.number}.json", message)
         return schema
 
-    def _say(self, row: OutlineRow, name: str, keyword: str, schema: dict[str, Any]) -> None:
-        if (text := self._typed(row, name)) is None:
+    def _set_keyword(
+        self, row: OutlineRow, name: str, keyword: str, schema: dict[str, Any]
+    ) -> None:
+        if (text := self._changed_text(row, name)) is None:
             return
         if not text.strip():
             schema.pop(keyword, None)
             return
         kind = self.form.get(f"{row.number}.type", row.texts.get("type", ""))
-        value = self._tried(row, name, lambda: read(name, text, kind))
+        value = self._try_value(row, name, lambda: read(name, text, kind))
         if f"{row.number}.{name}" not in self.problems:
             schema[keyword] = value
 
     def _retype(self, row: OutlineRow, schema: dict[str, Any]) -> None:
-        kind, null = self._typed(row, "type"), self._ticked(row, "null")
+        kind, null = self._changed_text(row, "type"), self._changed_tick(row, "null")
         if kind is None and null is None:
             return
         kind = row.texts["type"] if kind is None else kind
@@ -366,9 +372,9 @@ class _Editor:
             schema |= {"type": types, **rest}
 
     def _rest(self, row: OutlineRow, schema: dict[str, Any]) -> None:
-        if (text := self._typed(row, "rest")) is None:
+        if (text := self._changed_text(row, "rest")) is None:
             return
-        new = self._tried(row, "rest", lambda: value_of(text) if text.strip() else {})
+        new = self._try_value(row, "rest", lambda: value_of(text) if text.strip() else {})
         if not isinstance(new, dict):
             message = "Keywords must be a JSON object, such as {}."
             self.problems.setdefault(f"{row.number}.rest", message)
@@ -380,7 +386,7 @@ class _Editor:
             self.problems[f"{row.number}.rest"] = message
         schema |= new
 
-    def _properties(self, row: OutlineRow, schema: dict[str, Any], path: Path) -> None:
+    def _properties(self, row: OutlineRow, schema: dict[str, Any], path: SchemaPath) -> None:
         before: dict[str, Any] = schema["properties"]
         after: dict[str, Any] = {}
         required = list(schema.get("required", []))
@@ -390,10 +396,10 @@ class _Editor:
             if new in after or (old and not new):
                 message = "Two properties have this name." if new else "A property needs a name."
                 self.problems[f"{child.number}.name"] = message
-            after[new] = self.rebuilt(child, before[old], (*path, "properties", new))
+            after[new] = self.rebuild(child, before[old], (*path, "properties", new))
             if new != old and old in required:
                 required[required.index(old)] = new
-            match self._ticked(child, "required"):
+            match self._changed_tick(child, "required"):
                 case True:
                     required.append(new)
                 case False:
@@ -408,14 +414,14 @@ class _Editor:
 # Adding, removing, moving ---------------------------------------------------------------------
 
 
-def _at(schema: Any, path: Path) -> Any:
+def _schema_at(schema: Any, path: SchemaPath) -> Any:
     for key in path:
         schema = schema[key]
     return schema
 
 
-def _add(schema: dict[str, Any], path: Path) -> Path:
-    here = _at(schema, path)
+def _add(schema: dict[str, Any], path: SchemaPath) -> SchemaPath:
+    here = _schema_at(schema, path)
     if path and "array" in here.get("type", ""):
         here.setdefault("items", {"type": "string"})
         return (*path, "items")
@@ -428,11 +434,11 @@ def _add(schema: dict[str, Any], path: Path) -> Path:
     return (*path, "properties", name)
 
 
-def _remove(schema: dict[str, Any], path: Path) -> Path:
+def _remove(schema: dict[str, Any], path: SchemaPath) -> SchemaPath:
     """Removes a row; returns the path of its container, the next focus."""
     above = path[:-1] if path[-1] == "items" else path[:-2]
-    del _at(schema, path[:-1])[path[-1]]
-    holder = _at(schema, above)
+    del _schema_at(schema, path[:-1])[path[-1]]
+    holder = _schema_at(schema, above)
     if path[-1] in (required := holder.get("required", [])) and path[-1] != "items":
         holder["required"] = [name for name in required if name != path[-1]]
         if not holder["required"]:

@@ -40,7 +40,7 @@ _PROPERTIES = {
 _TOKEN = re.compile(r"\\p\{(?P<property>[A-Za-z]{1,9})\}|\\.|\(\?<(?![=!])|[\[\]]", re.DOTALL)
 
 
-class Effort:
+class PieceBudget:
     """The number of pieces that may still be written, shared by several patterns: nested
     repetitions may write nothing, and never end."""
 
@@ -54,16 +54,16 @@ class Effort:
 
 
 def texts(
-    pattern: str, length: int = 0, shift: int = 0, effort: Effort | None = None
+    pattern: str, length: int = 0, shift: int = 0, effort: PieceBudget | None = None
 ) -> Iterator[str]:
     """Texts for `pattern`, the shortest first, then longer ones up to about `length`, then others
     of the same lengths; another `shift` gives others. Empty if it cannot be parsed here."""
-    effort = effort or Effort()
+    effort = effort or PieceBudget()
     if _parser is None or len(pattern) > MOST_PATTERN or has_deep_groups(pattern):
         return
     try:
         effort.spend(len(pattern))
-        tree = _parsed(pattern)
+        tree = _parse_pattern(pattern)
     except (re.error, ValueError, OverflowError, _TooLongError):
         return
     seen: set[str] = set()
@@ -73,7 +73,7 @@ def texts(
         for more in (*range(9), *further):
             for ahead in (True, False):
                 try:
-                    text = _Writer(more, turn, ahead, effort, classes).of(tree)
+                    text = _Writer(more, turn, ahead, effort, classes).write(tree)
                 except _TooLongError:
                     if effort.left < 0:
                         return
@@ -94,7 +94,7 @@ def has_deep_groups(pattern: str) -> bool:
     return False
 
 
-def _parsed(pattern: str) -> Any:
+def _parse_pattern(pattern: str) -> Any:
     """The parsed pattern, with character properties and named groups translated to Python's
     syntax."""
     inside = False
@@ -124,52 +124,57 @@ class _Writer:
     class of the tree, by its identity."""
 
     def __init__(
-        self, more: int, shift: int, ahead: bool, effort: Effort, classes: dict[int, Sequence[str]]
+        self,
+        more: int,
+        shift: int,
+        ahead: bool,
+        effort: PieceBudget,
+        classes: dict[int, Sequence[str]],
     ) -> None:
         self.more, self.shift, self.ahead, self.effort = more, shift, ahead, effort
         self.classes = classes
         self.groups: dict[int, str] = {}
         self.written = 0
 
-    def of(self, tree: Any) -> str:
-        return "".join(self.one(str(op), value) for op, value in tree)
+    def write(self, tree: Any) -> str:
+        return "".join(self.write_one(str(op), value) for op, value in tree)
 
-    def one(self, op: str, value: Any) -> str:
+    def write_one(self, op: str, value: Any) -> str:
         self.effort.spend()
         match op:
             case "LITERAL":
                 return self.put(chr(value))
             case "NOT_LITERAL":
-                return self.put(self.picked(_PREFERRED.replace(chr(value), "")))
+                return self.put(self.pick(_PREFERRED.replace(chr(value), "")))
             case "ANY":
-                return self.put(self.picked(_PREFERRED))
+                return self.put(self.pick(_PREFERRED))
             case "IN":
                 if id(value) not in self.classes:
                     self.effort.spend(len(value))
                     self.classes[id(value)] = _letters_of_class(value)
-                return self.put(self.picked(self.classes[id(value)]))
+                return self.put(self.pick(self.classes[id(value)]))
             case "BRANCH":
                 branches = value[1]
-                return self.of(branches[self.shift % len(branches)])
+                return self.write(branches[self.shift % len(branches)])
             case "SUBPATTERN":
                 number, _, _, inner = value
-                text = self.of(inner)
+                text = self.write(inner)
                 if number is not None:
                     self.groups[number] = text
                 return text
             case "ATOMIC_GROUP":
-                return self.of(value)
+                return self.write(value)
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
                 least, most, inner = value
                 times = min(int(least) + self.more, int(most))
                 if times > MOST:
                     raise _TooLongError
                 self.effort.spend(times)
-                return "".join(self.of(inner) for _ in range(times))
+                return "".join(self.write(inner) for _ in range(times))
             case "GROUPREF":
                 return self.groups.get(value, "")
             case "ASSERT" if self.ahead and value[0] == 1:
-                return _Writer(0, self.shift, True, self.effort, self.classes).of(value[1])
+                return _Writer(0, self.shift, True, self.effort, self.classes).write(value[1])
             case _:
                 return ""
 
@@ -179,7 +184,7 @@ class _Writer:
             raise _TooLongError
         return letter
 
-    def picked(self, letters: Sequence[str]) -> str:
+    def pick(self, letters: Sequence[str]) -> str:
         return letters[(self.written + self.shift) % min(len(letters), 26)] if letters else ""
 
 

@@ -22,11 +22,11 @@ from typing import Any, TypeGuard
 import jsonschema_rs
 
 from playground.schema import schema_checks
-from playground.schema.pattern import Effort, texts
+from playground.schema.pattern import PieceBudget, texts
 from playground.schema.sample_values import FORMATS, texts_by_name
 from playground.schema.schema_checks import Place, is_local, resolve
 
-Wish = Callable[[Place, Mapping[str, Any]], Iterable[Any]]
+PreferredValues = Callable[[Place, Mapping[str, Any]], Iterable[Any]]
 """(place of the value, its schema) -> preferred values, the best first."""
 
 BUDGET = 8_000
@@ -71,9 +71,9 @@ _IMPLIED = {
 }
 
 
-def satisfying(
+def sample_value(
     schema: Mapping[str, Any],
-    wish: Wish = lambda place, schema: (),
+    wish: PreferredValues = lambda place, schema: (),
     *,
     sparse: bool = False,
     seed: int = 0,
@@ -84,11 +84,11 @@ def satisfying(
     texts and options, if possible; the same one always the same.
     """
     maker = _Maker(schema, wish, sparse, seed)
-    value = maker.of(schema, (), 0)
+    value = maker.build(schema, (), 0)
     if maker.left <= 0 or maker.work <= 0 or maker.fits(schema, value):
         return value
     careful = _Maker(schema, wish, sparse, seed, careful=True)
-    return careful.of(schema, (), 0)
+    return careful.build(schema, (), 0)
 
 
 class _Maker:
@@ -98,7 +98,7 @@ class _Maker:
     def __init__(
         self,
         root: Mapping[str, Any],
-        wish: Wish,
+        wish: PreferredValues,
         sparse: bool,
         seed: int = 0,
         *,
@@ -114,15 +114,15 @@ class _Maker:
         self.moved: dict[str, Any] = {}
 
     @cached_property
-    def effort(self) -> Effort:
+    def effort(self) -> PieceBudget:
         """Shared by all patterns of the schema."""
-        return Effort()
+        return PieceBudget()
 
-    def turn(self, place: Place) -> int:
+    def rotation(self, place: Place) -> int:
         """How far the options at `place` are rotated."""
         return self.shift + (zlib.crc32(f"{self.seed}{place}".encode()) if self.seed else 0)
 
-    def of(self, schema: Any, place: Place, depth: int) -> Any:
+    def build(self, schema: Any, place: Place, depth: int) -> Any:
         """The first candidate that is valid; else the first of all."""
         self.left -= 1
         if not isinstance(schema, Mapping) or self.left < 0 or depth > _DEEPEST:
@@ -137,10 +137,10 @@ class _Maker:
             if self.work <= 0:
                 break
         value = (best or first or [None])[0]
-        self.left -= self.bulk(value) // 1_000
+        self.left -= self.value_size(value) // 1_000
         return value
 
-    def bulk(self, value: Any) -> int:
+    def value_size(self, value: Any) -> int:
         """The cost of a text, and of values written out in the schema, in characters; values built
         here were counted piece by piece."""
         if isinstance(value, str):
@@ -150,7 +150,7 @@ class _Maker:
             size = self.written[id(value)] = len(json.dumps(value))
         return size
 
-    def as_written(self, values: Iterable[Any]) -> Iterator[Any]:
+    def register_values(self, values: Iterable[Any]) -> Iterator[Any]:
         """Values written out in a schema; its lists and objects are counted where they are used."""
         for value in values:
             if isinstance(value, Mapping | list):
@@ -164,7 +164,7 @@ class _Maker:
         key = json.dumps(schema, sort_keys=True)
         self.work -= len(key) // 200
         if key not in self.validators:
-            alone = self.alone(schema)
+            alone = self.self_contained_schema(schema)
             self.work -= len(key) // 8 + (self.size // 8 if "$defs" in alone else 0)
             self.work -= schema_checks.pattern_bytes(alone) // _BYTES_A_STEP
             self.validators[key] = alone, _validator(alone) if self.work > 0 else None
@@ -178,7 +178,7 @@ class _Maker:
         except ValueError:
             return True
 
-    def alone(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def self_contained_schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """`schema` as a self-contained one, including the targets of its references."""
         draft = {"$schema": self.root["$schema"]} if "$schema" in self.root else {}
         if schema is self.root or not _refers(schema):
@@ -196,16 +196,16 @@ class _Maker:
         open_ = not {"const", "enum"} & schema.keys()
         yield from ((value, False) for value in wished)
         if "const" in schema:
-            for value in self.as_written([schema["const"]]):
+            for value in self.register_values([schema["const"]]):
                 yield value, schema.keys() <= _PLAIN
         if "default" in schema and self.shift == 0:
-            yield from ((value, False) for value in self.as_written([schema["default"]]))
+            yield from ((value, False) for value in self.register_values([schema["default"]]))
         examples = _list(schema.get("examples"))[:_MOST_EXAMPLES]
         if self.shift == 0:
-            rotated = _rotate(examples, self.turn(place))
-            yield from ((value, False) for value in self.as_written(rotated))
-        options = _rotate(_list(schema.get("enum")), self.turn(place))
-        yield from ((value, False) for value in self.as_written(options))
+            rotated = _rotate(examples, self.rotation(place))
+            yield from ((value, False) for value in self.register_values(rotated))
+        options = _rotate(_list(schema.get("enum")), self.rotation(place))
+        yield from ((value, False) for value in self.register_values(options))
         if not open_:
             return
         for whole, exact in self.variants(schema, depth):
@@ -216,7 +216,9 @@ class _Maker:
                 continue
             sure = exact and whole.keys() <= _PLAIN
             for kind in _kinds(whole):
-                yield from ((value, sure) for value in self.built(kind, whole, place, depth))
+                yield from (
+                    (value, sure) for value in self.values_of_kind(kind, whole, place, depth)
+                )
 
     def variants(
         self, schema: Mapping[str, Any], depth: int
@@ -269,7 +271,7 @@ class _Maker:
         turned = self.shift % max(1, len(usable))
         return usable[turned:] + usable[:turned]
 
-    def built(
+    def values_of_kind(
         self, kind: str, schema: Mapping[str, Any], place: Place, depth: int
     ) -> Iterable[Any]:
         match kind:
@@ -280,7 +282,7 @@ class _Maker:
             case "integer" | "number":
                 return self.numbers(schema, whole=kind == "integer")
             case "boolean":
-                return _rotate([True, False], self.turn(place))
+                return _rotate([True, False], self.rotation(place))
             case "null":
                 return [None]
             case _:
@@ -303,10 +305,10 @@ class _Maker:
         if depth <= _DEEP:
             chosen = set(optional[: max(0, most - len(required))])
             names = [n for n in full if n in needed or n in chosen]
-            yield self.object(schema, self.depending(schema, names), place, depth)
-        yield self.object(schema, self.depending(schema, required), place, depth)
+            yield self.object(schema, self.dependent_names(schema, names), place, depth)
+        yield self.object(schema, self.dependent_names(schema, required), place, depth)
 
-    def depending(self, schema: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    def dependent_names(self, schema: Mapping[str, Any], names: Sequence[str]) -> list[str]:
         result = dict.fromkeys(names)
         for keyword in ("dependentRequired", "dependencies"):
             for name, needed in _mapping(schema.get(keyword)).items():
@@ -325,26 +327,28 @@ class _Maker:
         properties = _mapping(schema.get("properties"))
         value: dict[str, Any] = {}
         for name in names:
-            inner = properties.get(name) if name in properties else self.other(schema, name)
-            value[name] = self.of(inner, (*place, name), depth + 1)
+            inner = properties.get(name) if name in properties else self.other_schema(schema, name)
+            value[name] = self.build(inner, (*place, name), depth + 1)
         least = min(_number_of(schema.get("minProperties"), 0), _MOST_ITEMS)
         spare = [n for n, prop in properties.items() if n not in value and prop is not False]
-        for name in chain(spare, self.further(schema)):
+        for name in chain(spare, self.additional_names(schema)):
             if len(value) >= least or self.left <= 0:
                 break
             if name not in value:
-                inner = properties.get(name) if name in properties else self.other(schema, name)
-                value[name] = self.of(inner, (*place, name), depth + 1)
+                inner = (
+                    properties.get(name) if name in properties else self.other_schema(schema, name)
+                )
+                value[name] = self.build(inner, (*place, name), depth + 1)
         return value
 
-    def other(self, schema: Mapping[str, Any], name: str) -> Any:
+    def other_schema(self, schema: Mapping[str, Any], name: str) -> Any:
         """The schema of a member that is not in `properties`."""
         for pattern, prop in _mapping(schema.get("patternProperties")).items():
             if self.fits({"pattern": pattern}, name):
                 return prop
         return schema.get("additionalProperties", {})
 
-    def further(self, schema: Mapping[str, Any]) -> Iterator[str]:
+    def additional_names(self, schema: Mapping[str, Any]) -> Iterator[str]:
         """Names for additional members."""
         for pattern in _mapping(schema.get("patternProperties")):
             yield from (
@@ -356,7 +360,7 @@ class _Maker:
         if names:
             before = self.shift
             for self.shift in range(_MOST_ITEMS):
-                name = self.of({"type": "string", **names}, (), _DEEP)
+                name = self.build({"type": "string", **names}, (), _DEEP)
                 if isinstance(name, str):
                     yield name
             self.shift = before
@@ -385,16 +389,16 @@ class _Maker:
                     item_schema = merge(_mapping(item_schema), contains)
                 inside = (*place, index)
                 if schema.get("uniqueItems") is True:
-                    values.append(self.distinct(item_schema, inside, depth, seen))
+                    values.append(self.distinct_item(item_schema, inside, depth, seen))
                 else:
-                    values.append(self.of(item_schema, inside, depth + 1))
+                    values.append(self.build(item_schema, inside, depth + 1))
             yield values
 
-    def distinct(self, item_schema: Any, place: Place, depth: int, seen: set[str]) -> Any:
+    def distinct_item(self, item_schema: Any, place: Place, depth: int, seen: set[str]) -> Any:
         """An item that is not among `seen`, if one is found; added to them."""
         usual = self.shift
         for self.shift in range(usual, usual + 2 * len(seen) + 12):
-            value = self.of(item_schema, place, depth + 1)
+            value = self.build(item_schema, place, depth + 1)
             text = json.dumps(value, sort_keys=True)
             self.left -= len(text) // 1_000
             if text not in seen or self.left <= 0:
@@ -413,22 +417,22 @@ class _Maker:
         try:
             first = math.ceil(round(start / unit, 9))
             for number in range(first + self.shift, first + self.shift + 8):
-                yield _tidy(number * unit, whole)
+                yield _round_number(number * unit, whole)
             for number in (math.floor(round(high / unit, 9)), 0, -1):
-                yield _tidy(number * unit, whole)
+                yield _round_number(number * unit, whole)
         except (OverflowError, ValueError):
             pass
         if not whole and math.isfinite(low) and math.isfinite(high):
             yield from (low + (high - low) * share for share in (0.5, 0.25, 0.75))
         for bound in (low, high, 0, 1, *_FAR):
             if math.isfinite(bound) and low <= bound <= high:
-                yield _tidy(bound, whole)
+                yield _round_number(bound, whole)
 
     def strings(self, schema: Mapping[str, Any], place: Place) -> Iterator[str]:
         low = min(_number_of(schema.get("minLength"), 0), 100_000)
         high = _number_of(schema.get("maxLength"), 1_000_000)
         form, pattern = str(schema.get("format", "")), schema.get("pattern")
-        for number, text in enumerate(self.usual(form, pattern, low, place)):
+        for number, text in enumerate(self.format_texts(form, pattern, low, place)):
             if not form and not isinstance(pattern, str):
                 text = text if len(text) >= low else (text + " ") * (low // (len(text) + 1) + 1)
                 text = text[: max(low, min(high, len(text)))] if len(text) > high else text
@@ -437,7 +441,7 @@ class _Maker:
             if number > 400:
                 return
 
-    def usual(self, form: str, pattern: Any, low: int, place: Place) -> Iterator[str]:
+    def format_texts(self, form: str, pattern: Any, low: int, place: Place) -> Iterator[str]:
         """Texts of this format, whatever their length."""
         samples = list(FORMATS.get(form, ()))
         if isinstance(pattern, str):
@@ -447,8 +451,8 @@ class _Maker:
             return
         samples = samples or [*texts_by_name(place), "sample"]
         if self.shift < len(samples):
-            yield from _rotate(samples, self.turn(place))
-        yield from (_another(samples[0], form, self.shift + more) for more in range(1, 6))
+            yield from _rotate(samples, self.rotation(place))
+        yield from (_another_text(samples[0], form, self.shift + more) for more in range(1, 6))
 
 
 def _rotate(values: list[Any], by: int) -> list[Any]:
@@ -466,7 +470,7 @@ def merge(first: Mapping[str, Any], second: Any) -> Mapping[str, Any]:
             both = {**_mapping(second[keyword]), **_mapping(first[keyword])}
             shared = _mapping(second[keyword]).keys() & _mapping(first[keyword]).keys()
             if keyword == "properties":
-                both |= {n: _both(first[keyword][n], second[keyword][n]) for n in shared}
+                both |= {n: _merge_values(first[keyword][n], second[keyword][n]) for n in shared}
             whole[keyword] = both
     if "required" in first and "required" in second:
         whole["required"] = list(
@@ -494,7 +498,7 @@ def merge(first: Mapping[str, Any], second: Any) -> Mapping[str, Any]:
         if not ordered:
             return _NEVER
     if "items" in first and "items" in second:
-        whole["items"] = _both(first["items"], second["items"])
+        whole["items"] = _merge_values(first["items"], second["items"])
     for keyword in ("anyOf", "oneOf", "not", "if"):
         if keyword in first and keyword in second and first[keyword] != second[keyword]:
             whole[keyword] = first[keyword]
@@ -507,7 +511,7 @@ def merge(first: Mapping[str, Any], second: Any) -> Mapping[str, Any]:
     return whole
 
 
-def _both(first: Any, second: Any) -> Any:
+def _merge_values(first: Any, second: Any) -> Any:
     if first is False or second is False:
         return False
     if not isinstance(first, Mapping) or not isinstance(second, Mapping):
@@ -594,14 +598,14 @@ def _bounds(schema: Mapping[str, Any], whole: bool) -> tuple[float, float]:
     )
 
 
-def _tidy(value: float, whole: bool) -> int | float:
+def _round_number(value: float, whole: bool) -> int | float:
     if whole or isinstance(value, int):
         return int(value)
     rounded = round(value, 10)
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
-def _another(text: str, form: str, number: int) -> str:
+def _another_text(text: str, form: str, number: int) -> str:
     """A further text of the same format."""
     match form:
         case "email" | "idn-email":

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from playground.core.arguments import name_of_step, pointer_step
-from playground.core.tools import Same
+from playground.core.tools import IdentityKey
 
 # Walks through the schemas inside a schema, and follows a local `$ref`.
 # https://json-schema.org/draft/2020-12/json-schema-core#section-10
@@ -117,7 +117,7 @@ _ATOM = re.compile(
 )
 _MAX_STATES = 10**9
 
-_document: ContextVar[_Document | None] = ContextVar("document", default=None)
+_document: ContextVar[_PatternBudget | None] = ContextVar("document", default=None)
 
 MAX_STEPS = 2_000_000
 """The steps that jsonschema-rs takes for a boolean result in about half a second."""
@@ -204,11 +204,11 @@ class Validator(Protocol):
 
 def fault(schema: Any) -> Fault | None:
     """Why `schema` cannot be used, or None. Linear in its size; never raises."""
-    checked = _checked(schema)
+    checked = _check_schema(schema)
     return checked if isinstance(checked, tuple) else None
 
 
-def _checked(schema: Any) -> Fault | Validator:
+def _check_schema(schema: Any) -> Fault | Validator:
     wrong = _form_fault(schema) or _ref_fault(schema) or _pattern_fault(schema)
     return wrong or _compile(schema)
 
@@ -231,19 +231,19 @@ class _Validators:
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._bytes = 0
-        self._known: OrderedDict[Same[Any], tuple[Fault | Validator, int]] = OrderedDict()
+        self._known: OrderedDict[IdentityKey[Any], tuple[Fault | Validator, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, same: Same[Any]) -> Fault | Validator:
+    def get(self, same: IdentityKey[Any]) -> Fault | Validator:
         with self._lock:
             if same in self._known:
                 self._known.move_to_end(same)
                 return self._known[same][0]
-        checked = _checked(same.value)
+        checked = _check_schema(same.value)
         self._keep(same, checked)
         return checked
 
-    def _keep(self, same: Same[Any], checked: Fault | Validator) -> None:
+    def _keep(self, same: IdentityKey[Any], checked: Fault | Validator) -> None:
         size = 1024
         if not isinstance(checked, tuple):
             size += _BYTES_OF_TEXT * len(json.dumps(same.value)) + pattern_bytes(same.value)
@@ -260,9 +260,9 @@ class _Validators:
 _validators = _Validators(MAX_VALIDATOR_BYTES)
 
 
-def usable(same: Same[Any]) -> Fault | Validator:
+def cached_validator(same: IdentityKey[Any]) -> Fault | Validator:
     """The validator of an immutable schema, or its `fault`."""
-    return _validators.of(same)
+    return _validators.get(same)
 
 
 def _refuse(uri: str) -> NoReturn:
@@ -406,7 +406,7 @@ def _keyword(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError)
 # the states of a pattern is counted from its text; they say what a match may cost (`_match`).
 
 
-class _Document:
+class _PatternBudget:
     """The bytes of compiled patterns that a document may still have."""
 
     def __init__(self) -> None:
@@ -419,7 +419,7 @@ def one_document() -> Iterator[None]:
     if _document.get() is not None:  # it is a part of a larger one
         yield
         return
-    token = _document.set(_Document())
+    token = _document.set(_PatternBudget())
     try:
         yield
     finally:
@@ -435,7 +435,7 @@ def _pattern_fault(schema: Mapping[str, Any]) -> Fault | None:
     """Why the patterns of `schema` cannot be compiled."""
     known: set[str] = set()
     length = total = 0
-    document = _document.get() or _Document()
+    document = _document.get() or _PatternBudget()
     for place, pattern in _patterns(schema):
         if pattern in known:
             continue
@@ -457,7 +457,7 @@ def _pattern_fault(schema: Mapping[str, Any]) -> Fault | None:
             return message, pointer(place)
         size = _compiled_size(pattern)
         if size is None:
-            message, work = _uncompiled(pattern, place)
+            message, work = _compile_failure(pattern, place)
             document.left -= work
             return message, pointer(place)
         total += size
@@ -472,7 +472,7 @@ def _pattern_fault(schema: Mapping[str, Any]) -> Fault | None:
     return None
 
 
-def _uncompiled(pattern: str, place: Place) -> tuple[str, int]:
+def _compile_failure(pattern: str, place: Place) -> tuple[str, int]:
     """Why a pattern cannot be compiled, its size or its syntax, and the bytes that were compiled
     until that was known."""
     which = f"{_short(pattern)} at {pointer(place)}"
@@ -580,7 +580,7 @@ def _states(pattern: str) -> int:
 # assumed to be evaluated. It ends early once it exceeds the cap, so counting is bounded, too.
 
 
-class _TooMuch(Exception):
+class _TooManySteps(Exception):
     """The count exceeds the cap, or is infinite."""
 
 
@@ -590,8 +590,8 @@ def steps(schema: Any, value: Any, most: int = MAX_STEPS, *, with_matches: bool 
     Without matches it bounds the number of errors that may be found.
     """
     try:
-        return _Count(schema, most, with_matches).of(schema, value, 0)
-    except _TooMuch:
+        return _Count(schema, most, with_matches).count(schema, value, 0)
+    except _TooManySteps:
         return most + 1
 
 
@@ -603,33 +603,33 @@ class _Count:
         self.known: dict[tuple[int, object], int] = {}
         self.open: set[tuple[int, object]] = set()
 
-    def of(self, schema: Any, value: Any, depth: int) -> int:
+    def count(self, schema: Any, value: Any, depth: int) -> int:
         if not isinstance(schema, Mapping):
             return 1
         if depth > _MAX_NESTED:
-            raise _TooMuch
+            raise _TooManySteps
         key = (id(schema), _identity(value))
         if key in self.known:
             return self.known[key]
         if key in self.open or len(self.known) > min(_MAX_PAIRS, self.most):
-            raise _TooMuch  # a schema that leads back to itself on the same value never ends
+            raise _TooManySteps  # a schema that leads back to itself on the same value never ends
         self.open.add(key)
-        total = self._own(schema, value)
-        for inner in self._same(schema):
-            total += self.of(inner, value, depth + 1)
+        total = self._own_steps(schema, value)
+        for inner in self._same_value_schemas(schema):
+            total += self.count(inner, value, depth + 1)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             total *= 3  # unevaluated keywords evaluate the others once more
         for inner, item in _children(schema, value):
-            total += self.of(inner, item, depth + 1)
+            total += self.count(inner, item, depth + 1)
             if total > self.most:
-                raise _TooMuch
+                raise _TooManySteps
         if total > self.most:
-            raise _TooMuch
+            raise _TooManySteps
         self.open.discard(key)
         self.known[key] = total
         return total
 
-    def _own(self, schema: Mapping[str, Any], value: Any) -> int:
+    def _own_steps(self, schema: Mapping[str, Any], value: Any) -> int:
         total = 1
         if isinstance(value, str) and isinstance(pattern := schema.get("pattern"), str):
             total += self.match(pattern, value)
@@ -640,7 +640,7 @@ class _Count:
             total += len(options) // 8
         return total
 
-    def _same(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+    def _same_value_schemas(self, schema: Mapping[str, Any]) -> Iterator[Any]:
         """The schemas that are applied to the same value."""
         ref = schema.get("$ref")
         if isinstance(ref, str) and is_local(ref):

@@ -31,10 +31,10 @@ from playground.schema.describe import (
     MOST_PARTS,
     MOST_SHOWN,
     TEXTS,
+    alternatives,
     cut,
     describe,
     describe_exactly,
-    either,
     joined_schema,
     list_of,
     mapping,
@@ -42,9 +42,9 @@ from playground.schema.describe import (
     one_of,
     options_of,
     own_words,
-    quoted,
+    quote_name,
     schema_parts,
-    shown,
+    value_text,
     word_list,
 )
 from playground.schema.schema_checks import Place, pointer, resolve
@@ -121,7 +121,7 @@ def problems_of(
     return (reason.problem for reason in Explainer(root, value, at, naming).reasons(error))
 
 
-def unexpected(place: Place, expected: Any, naming: Naming = name_in_arguments) -> Problem:
+def unexpected_key(place: Place, expected: Any, naming: Naming = name_in_arguments) -> Problem:
     """The key at `place` is not allowed by the schema `expected`."""
     node = expected if isinstance(expected, Mapping) else {}
     names, patterns = mapping(node.get("properties")), mapping(node.get("patternProperties"))
@@ -179,10 +179,12 @@ class Explainer:
         rule = _RULES.get(_keyword(error))
         if rule is not None:
             return rule(self, error)
-        return [self._value_problem(error, self.wanted(error) or "something else")]
+        return [self._value_problem(error, self.requirement(error) or "something else")]
 
     def _value_problem(self, error: Any, wanted: str) -> Problem:
-        return self.problem(error, f"is {shown(error.instance)}; the schema requires {wanted}.")
+        return self.problem(
+            error, f"is {value_text(error.instance)}; the schema requires {wanted}."
+        )
 
     def problem(self, error: Any, predicate: str, *steps: str | int) -> Problem:
         """A problem of the value of `error`, or of what is at `steps` inside it."""
@@ -201,16 +203,16 @@ class Explainer:
 
     def expected(self, error: Any) -> Mapping[str, Any]:
         """The schema that has the keyword of `error`."""
-        return mapping(at_steps(self.root, error.schema_path[:-1]))
+        return mapping(value_at(self.root, error.schema_path[:-1]))
 
-    def wanted(self, error: Any) -> str | None:
+    def requirement(self, error: Any) -> str | None:
         """What is required of the value itself; None if that is not what `error` is about, "" if no
         value is allowed."""
         keyword = _keyword(error)
         if keyword == "falseSchema":
             return ""
         if isinstance(error.kind, _Kind.AnyOf | _Kind.OneOfNotValid):
-            return self._wanted_of_branches(error.kind.context, self.place(error))
+            return self._branches_requirement(error.kind.context, self.place(error))
         if keyword not in _VALUE_KEYWORDS:
             return None
         expected = self.expected(error)
@@ -226,10 +228,10 @@ class Explainer:
                 return options_of(unmet)
         return own_words(expected)
 
-    def _wanted_of_branches(self, branches: Sequence[Sequence[Any]], place: Place) -> str | None:
+    def _branches_requirement(self, branches: Sequence[Sequence[Any]], place: Place) -> str | None:
         """What the branches require of the value itself; None if that is not what is wrong: one of
         them requires nothing of it, or has errors inside a value of its kind."""
-        of_same_kind = set(self._of_same_kind(branches, place))
+        of_same_kind = set(self._branches_of_kind(branches, place))
         several: dict[str, None] = {}
         for number, errors in enumerate(branches):
             self.left -= len(errors)
@@ -238,22 +240,22 @@ class Explainer:
             own = [
                 wanted
                 for error in errors
-                if self.place(error) == place and (wanted := self.wanted(error)) is not None
+                if self.place(error) == place and (wanted := self.requirement(error)) is not None
             ]
             if not own or (number in of_same_kind and len(own) < len(errors)):
                 return None
             several[" and ".join(dict.fromkeys(filter(None, own)))] = None
-        return either([words for words in several if words])
+        return alternatives([words for words in several if words])
 
     # Unions.
 
     def _union(self, error: Any) -> Iterator[Reason]:
         if isinstance(error.kind, _Kind.OneOfMultipleValid):
-            yield Reason(_with_ending(self._several(error), self._condition(error)), error)
+            yield Reason(_with_ending(self._several_problem(error), self._condition(error)), error)
             return
         branches, place = error.kind.context, self.place(error)
-        left = self._of_same_kind(branches, place)
-        wanted = self._wanted_of_branches(branches, place)
+        left = self._branches_of_kind(branches, place)
+        wanted = self._branches_requirement(branches, place)
         if wanted is not None or not left or self.left < 0:
             wanted = wanted or describe(self.expected(error), self.root)
             problem = self._value_problem(error, wanted)
@@ -261,17 +263,17 @@ class Explainer:
             return
         tag = self._tag(error)
         if tag is not None and isinstance(error.instance, Mapping):
-            wrong_tag, left = self._told_apart(error, tag, left)
+            wrong_tag, left = self._select_by_tag(error, tag, left)
             if wrong_tag is not None:
                 yield Reason(_with_ending(wrong_tag, self._condition(error)), error)
                 return
-        if len(left) > 1 and (names := self._lacking(branches, left, place)):
+        if len(left) > 1 and (names := self._missing_members(branches, left, place)):
             what = f"has none of {word_list(names)}; the schema requires one of them."
             yield Reason(_with_ending(self.problem(error, what), self._condition(error)), error)
             return
-        yield from self._nearest(error, branches, left)
+        yield from self._nearest_reasons(error, branches, left)
 
-    def _of_same_kind(self, branches: Sequence[Sequence[Any]], place: Place) -> list[int]:
+    def _branches_of_kind(self, branches: Sequence[Sequence[Any]], place: Place) -> list[int]:
         """The branches that do not refuse the value by its kind."""
         left: list[int] = []
         for number, errors in enumerate(branches):
@@ -285,7 +287,7 @@ class Explainer:
                 left.append(number)
         return left
 
-    def _told_apart(
+    def _select_by_tag(
         self, error: Any, tag: _Tag, left: list[int]
     ) -> tuple[Problem | None, list[int]]:
         """The branches left by the tag of the value; or the problem, if it is missing or wrong."""
@@ -296,13 +298,13 @@ class Explainer:
         if tag.name not in value:
             if open_ or not self._requires(error, left, tag.name):
                 return None, left
-            name = quoted(tag.name)
+            name = quote_name(tag.name)
             what = f"has no {name}, which the schema requires to be one of {listed}."
             return self.problem(error, what), left
         chosen = [number for number in left if tag.allows(number, value)]
         if chosen or open_:
             return None, chosen or open_
-        what = f"is {shown(value[tag.name])}; the schema requires one of {listed}."
+        what = f"is {value_text(value[tag.name])}; the schema requires one of {listed}."
         return self.problem(error, what, tag.name), left
 
     def _requires(self, error: Any, left: list[int], name: str) -> bool:
@@ -318,7 +320,7 @@ class Explainer:
             for number in left
         )
 
-    def _lacking(
+    def _missing_members(
         self, branches: Sequence[Sequence[Any]], left: list[int], place: Place
     ) -> list[str]:
         """The missing members of each branch, if nothing else is wrong in any of them."""
@@ -330,11 +332,11 @@ class Explainer:
                 for error in branches[number]
             ):
                 return []
-            missing = [quoted(error.kind.property) for error in branches[number]]
+            missing = [quote_name(error.kind.property) for error in branches[number]]
             names[" with ".join(missing[:MOST_NAMES])] = None
         return list(names) if len(names) > 1 else []
 
-    def _nearest(
+    def _nearest_reasons(
         self, error: Any, branches: Sequence[Sequence[Any]], left: list[int]
     ) -> Iterator[Reason]:
         """The reasons of the branch with the fewest errors; among equals, of the one with the
@@ -365,7 +367,7 @@ class Explainer:
         what = f"satisfies no branch of {error.kind.name}. {' '.join(each)}{more}"
         yield Reason(self.problem(error, what), error)
 
-    def _several(self, error: Any) -> Problem:
+    def _several_problem(self, error: Any) -> Problem:
         """A value that satisfies more than one branch of `oneOf`."""
         met = [number for number, errors in enumerate(error.kind.context) if not errors]
         branches = list_of(self.expected(error).get("oneOf"))
@@ -376,7 +378,8 @@ class Explainer:
         ]
         more = f" and {len(met) - len(words)} more" if len(met) > len(words) else ""
         what = (
-            f"is {shown(error.instance)}, which satisfies branches {' and '.join(words)}{more} "
+            f"is {value_text(error.instance)}, which satisfies branches "
+            f"{' and '.join(words)}{more} "
             "of oneOf; the schema requires exactly one."
         )
         return self.problem(error, what)
@@ -438,25 +441,25 @@ class Explainer:
         while index < len(path) and isinstance(node, Mapping):
             keyword, inner = path[index], node.get(path[index])
             following = path[index + 1] if index + 1 < len(path) else None
-            words = self._decided(node, keyword, following, steps[:depth]) or words
+            words = self._decision(node, keyword, following, steps[:depth]) or words
             depth += keyword in _INTO_MEMBERS
             if keyword == "$ref":
                 node = resolve(self.root, inner) if isinstance(inner, str) else None
             elif following is not None and (
                 keyword in _NAMED_STEPS or (keyword in (*_LISTED_STEPS, "items") and list_of(inner))
             ):
-                node = at_steps(inner, [following])
+                node = value_at(inner, [following])
                 index += 1
             else:
                 node = inner
             index += 1
         return words
 
-    def _decided(self, node: Mapping[str, Any], keyword: Any, following: Any, steps: Any) -> str:
+    def _decision(self, node: Mapping[str, Any], keyword: Any, following: Any, steps: Any) -> str:
         """What decided that the schema at `keyword` and `following` applies, or ""."""
-        here, value = (*self.at, *steps), at_steps(self.value, steps)
+        here, value = (*self.at, *steps), value_at(self.value, steps)
         if keyword in ("then", "else"):
-            return self._if(node.get("if"), here, value, holds=keyword == "then")
+            return self._if_condition(node.get("if"), here, value, holds=keyword == "then")
         if keyword in ("dependentSchemas", "dependencies") and following is not None:
             return f" where {self.reference((*here, str(following)))} is given"
         if keyword in ("anyOf", "oneOf") and isinstance(following, int):
@@ -466,7 +469,7 @@ class Explainer:
                 return f" where {self.reference((*here, tag.name))} is {cut(text, MOST_SHOWN)}"
         return ""
 
-    def _if(self, schema: Any, here: Place, value: Any, *, holds: bool) -> str:
+    def _if_condition(self, schema: Any, here: Place, value: Any, *, holds: bool) -> str:
         """The condition of an `if`; in words where it is about one member."""
         members = mapping(mapping(schema).get("properties"))
         required = names_of(mapping(schema).get("required"))
@@ -490,7 +493,7 @@ class Explainer:
 def _required(explainer: Explainer, error: Any) -> Iterator[Problem]:
     if error.kind.property in error.instance:
         return  # jsonschema-rs reports it where `additionalProperties` forbids it as well
-    name = quoted(error.kind.property)
+    name = quote_name(error.kind.property)
     yield explainer.problem(error, f"has no {name}, which the schema requires.")
 
 
@@ -502,14 +505,14 @@ def _dependent_required(explainer: Explainer, error: Any) -> Iterator[Problem]:
         if name in error.instance and error.kind.property in list_of(needed)
     ]
     where = f" where {given[0]} is given" if given else ""
-    name = quoted(error.kind.property)
+    name = quote_name(error.kind.property)
     yield explainer.problem(error, f"has no {name}, which the schema requires{where}.")
 
 
 def _additional_properties(explainer: Explainer, error: Any) -> Iterator[Problem]:
     place, expected = explainer.place(error), explainer.expected(error)
     for name in error.kind.unexpected:
-        yield unexpected((*place, name), expected, explainer.naming)
+        yield unexpected_key((*place, name), expected, explainer.naming)
 
 
 def _unevaluated_properties(explainer: Explainer, error: Any) -> Iterator[Problem]:
@@ -525,7 +528,7 @@ def _unevaluated_properties(explainer: Explainer, error: Any) -> Iterator[Proble
         if name in always:
             continue  # its schema or one next to it is not satisfied, which has its own error
         if isinstance(others, Mapping) and name in error.instance:
-            what = f"is {shown(error.instance[name])}; the schema requires"
+            what = f"is {value_text(error.instance[name])}; the schema requires"
             words = describe_exactly(others, explainer.root)
             yield explainer.problem(error, f"{what} {words}.", name)
         elif name in names:
@@ -540,7 +543,7 @@ def _property_names(explainer: Explainer, error: Any) -> Iterator[Problem]:
     inner = error.kind.error
     # The path leads on into the schema of the names.
     steps = list(error.schema_path)
-    expected = at_steps(explainer.root, steps[: len(steps) - steps[::-1].index("propertyNames")])
+    expected = value_at(explainer.root, steps[: len(steps) - steps[::-1].index("propertyNames")])
     words = describe(expected, explainer.root)
     name = cut(json_text(inner.instance), MOST_SHOWN)
     yield explainer.problem(
@@ -559,12 +562,12 @@ def _unevaluated_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
         wants = f"the schema requires {describe_exactly(others, explainer.root)}"
     else:
         wants = "the schema allows no such item"
-    for index in _places_from_behind(error.instance, error.kind.unexpected):
-        what = f"is {shown(error.instance[index])}; {wants}."
+    for index in _last_places(error.instance, error.kind.unexpected):
+        what = f"is {value_text(error.instance[index])}; {wants}."
         yield explainer.problem(error, what, index)
 
 
-def _places_from_behind(items: Sequence[Any], texts: Sequence[str]) -> list[int]:
+def _last_places(items: Sequence[Any], texts: Sequence[str]) -> list[int]:
     """The places of the items whose JSON texts the library gives, in order.
 
     Of equal items the last are meant: a position only ever allows the first items of an array.
@@ -607,7 +610,7 @@ def _unique_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
         first = seen.setdefault(_canonical(item), index)
         if first != index:
             same = explainer.reference((*explainer.place(error), first))
-            what = f"is {shown(item)}, like {same}; the schema requires each item once."
+            what = f"is {value_text(item)}, like {same}; the schema requires each item once."
             yield explainer.problem(error, what, index)
             return
     yield explainer.problem(error, "holds the same item twice; the schema forbids it.")
@@ -623,7 +626,9 @@ def _false_schema(explainer: Explainer, error: Any) -> Iterator[Problem]:
             yield explainer.problem(error, _too_many(len(first)))
         return
     if keyword == "propertyNames":
-        yield explainer.problem(error, f"is {shown(error.instance)}; the schema allows no keys.")
+        yield explainer.problem(
+            error, f"is {value_text(error.instance)}; the schema allows no keys."
+        )
         return
     yield explainer.problem(error, "is not allowed by the schema.")
 
@@ -657,7 +662,7 @@ def _unknown_key(
     place: Place, names: Iterable[str], patterns: Iterable[str], naming: Naming
 ) -> Problem:
     known = []
-    if listed := [quoted(name) for name in names]:
+    if listed := [quote_name(name) for name in names]:
         known.append(f"only {word_list(listed)}")
     if listed := [cut(pattern, MOST_SHOWN) for pattern in patterns]:
         known.append(f"{'' if known else 'only '}names that match {word_list(listed)}")
@@ -730,7 +735,7 @@ def _with_ending(problem: Problem, ending: str) -> Problem:
     return _problem(problem.message.removesuffix(".") + ending + ".", problem.pointer)
 
 
-def at_steps(root: Any, steps: Iterable[Any]) -> Any:
+def value_at(root: Any, steps: Iterable[Any]) -> Any:
     here = root
     for step in steps:
         try:

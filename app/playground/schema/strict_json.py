@@ -19,7 +19,7 @@ from math import isinf
 from typing import Any, NoReturn, Protocol
 
 from playground.core.events import Problem
-from playground.core.json_values import is_deeper, load_exact, too_deep
+from playground.core.json_values import is_deeper, is_too_deep, load_exact
 from playground.schema.schema_checks import Place, pointer
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -157,13 +157,13 @@ def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> 
     try:
         value = _load(text, most_keys)
     except json.JSONDecodeError as error:
-        if too_deep(text[: error.pos]):
+        if is_too_deep(text[: error.pos]):
             raise _error_of(text, most_keys, _DEEP) from None
         raise _syntax(text, error) from None
     except RecursionError:
         raise _error_of(text, most_keys, _DEEP) from None
-    except _Refused as error:
-        what = _DEEP if too_deep(text) else str(error)
+    except _RefusedError as error:
+        what = _DEEP if is_too_deep(text) else str(error)
         raise _error_of(text, most_keys, what) from None
     if is_deeper(value, MAX_DEPTH):
         raise _error_of(text, most_keys, _DEEP)
@@ -171,7 +171,7 @@ def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> 
     return value
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """A hook found something that the parser would accept; `str` says what."""
 
 
@@ -185,13 +185,13 @@ def _load(text: str, most_keys: int) -> Any:
         if len(value) != len(pairs):
             counts = Counter(key for key, _ in pairs)
             twice = next(key for key, count in counts.items() if count > 1)
-            raise _Refused(_twice(twice))
+            raise _RefusedError(_duplicate_note(twice))
         if keys > most_keys:
-            raise _Refused(_too_many(most_keys))
+            raise _RefusedError(_too_many(most_keys))
         return value
 
     def refuse(word: str) -> NoReturn:
-        raise _Refused(_no_json(word))
+        raise _RefusedError(_no_json(word))
 
     # A hook on numbers costs a call for each, so they are set only if a number may be long.
     hooks: dict[str, Any] = {"object_pairs_hook": unique, "parse_constant": refuse}
@@ -202,7 +202,7 @@ def _load(text: str, most_keys: int) -> Any:
 
 def _integer(word: str) -> int:
     if _too_long(word):
-        raise _Refused(_LONG)
+        raise _RefusedError(_LONG)
     return int(word)
 
 
@@ -211,7 +211,7 @@ def _float(word: str) -> float | int:
     if value and not isinf(value) and len(word) <= MAX_DIGITS:
         return value
     if _too_long(word):
-        raise _Refused(_LONG)
+        raise _RefusedError(_LONG)
     return int(Decimal(word)) if isinf(value) else value
 
 
@@ -266,7 +266,7 @@ def _error_of(text: str, most_keys: int, what: str) -> InvalidJSON:
     """`what` was refused, with its place; the first occurrence that is found is named."""
     if len(text) > MOST_SEARCHED:
         return InvalidJSON(text, -1, what)
-    places = _structural(text, most_keys)
+    places = _structure_faults(text, most_keys)
     if what != _DEEP:
         places = chain(_words(text), places)
     offset, message = next(places, (len(text), "the text ends before the JSON is complete"))
@@ -287,7 +287,7 @@ def _is_number(word: str) -> bool:
     return re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", word) is not None
 
 
-def _structural(text: str, most_keys: int) -> Iterator[tuple[int, str]]:
+def _structure_faults(text: str, most_keys: int) -> Iterator[tuple[int, str]]:
     """Nesting that is too deep, a duplicate key, or one key too many."""
     open_keys: list[set[str]] = []
     keys = 0
@@ -296,7 +296,7 @@ def _structural(text: str, most_keys: int) -> Iterator[tuple[int, str]]:
             key = match[1][1:-1] if "\\" not in match[1] else json.loads(match[1], strict=False)
             keys += 1
             if key in open_keys[-1]:
-                yield match.start(), _twice(key)
+                yield match.start(), _duplicate_note(key)
             if keys > most_keys:
                 yield match.start(), _too_many(most_keys)
             open_keys[-1].add(key)
@@ -308,7 +308,7 @@ def _structural(text: str, most_keys: int) -> Iterator[tuple[int, str]]:
             open_keys.pop()
 
 
-def _twice(key: str) -> str:
+def _duplicate_note(key: str) -> str:
     return f"duplicate key {_short(key)}"
 
 
@@ -438,11 +438,11 @@ class Walker(Protocol):
     """Called with valid JSON. `at` is the first character of the token; each may report a
     problem."""
 
-    def begun(self, at: int) -> Problem | None: ...
-    def opened(self, kind: str, at: int) -> Problem | None: ...
+    def begin_value(self, at: int) -> Problem | None: ...
+    def open_container(self, kind: str, at: int) -> Problem | None: ...
     def key(self, name: str, at: int) -> Problem | None: ...
     def scalar(self, value: Any, at: int) -> Problem | None: ...
-    def closed(self, at: int) -> Problem | None: ...
+    def close_container(self, at: int) -> Problem | None: ...
 
 
 class IncrementalReader:
@@ -476,10 +476,10 @@ class IncrementalReader:
             text, lone = self._join_surrogates(text)
         self._bytes += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if self._bytes > MAX_BYTES:
-            return self._bad(0, f"the text has more than the {MAX_BYTES:,} bytes allowed")
+            return self._malformed(0, f"the text has more than the {MAX_BYTES:,} bytes allowed")
         problem = self._read(text if lone < 0 else text[:lone])
         if problem is None and lone >= 0:
-            return self._bad(self._base, "half of a surrogate pair is not a character")
+            return self._malformed(self._base, "half of a surrogate pair is not a character")
         return problem
 
     def _join_surrogates(self, text: str) -> tuple[str, int]:
@@ -503,15 +503,15 @@ class IncrementalReader:
                 case "word":
                     place, problem = self._in_word(text, place)
                 case _:
-                    place, problem = self._between(text, place)
+                    place, problem = self._read_token(text, place)
         self._base += len(text)
         return problem
 
-    def _between(self, text: str, place: int) -> tuple[int, Problem | None]:
+    def _read_token(self, text: str, place: int) -> tuple[int, Problem | None]:
         """One token, or its beginning if the text is cut within it."""
         char, at = text[place], self._base + place
         if char in _BLANK:
-            return self._blank(text, place), None
+            return self._skip_blank(text, place), None
         match self._expects:
             case "root":
                 return place + 1, self._root(char, at)
@@ -525,13 +525,13 @@ class IncrementalReader:
             case "key" | "first" if char == '"':
                 return self._string(text, place)
             case "value" | "item" if char in '"-0123456789tfn{[':
-                problem = self._walker.begun(at)
+                problem = self._walker.begin_value(at)
                 return (place, problem) if problem else self._value(text, place)
             case "null" if char.isspace():
                 return place + 1, None
-        return place, self._bad(at, _EXPECTED[self._expects])
+        return place, self._malformed(at, _EXPECTED[self._expects])
 
-    def _blank(self, text: str, place: int) -> int:
+    def _skip_blank(self, text: str, place: int) -> int:
         match = _SPACE.match(text, place)
         assert match is not None
         lines = match[0].count("\n")
@@ -555,8 +555,8 @@ class IncrementalReader:
             return Problem("malformed", message, offset=at)
         if char != "{" or self._odd >= 0:
             where = at if self._odd < 0 else self._odd
-            return self._bad(where, "a JSON object is expected here, which begins with {")
-        return self._walker.begun(at) or self._container("{", at)
+            return self._malformed(where, "a JSON object is expected here, which begins with {")
+        return self._walker.begin_value(at) or self._container("{", at)
 
     def _value(self, text: str, place: int) -> tuple[int, Problem | None]:
         char, at = text[place], self._base + place
@@ -580,8 +580,8 @@ class IncrementalReader:
         self._open.append(set() if kind == "{" else None)
         self._expects = "first" if kind == "{" else "item"
         if len(self._open) > MAX_DEPTH:
-            return self._bad(at, f"the JSON is nested deeper than {MAX_DEPTH} levels")
-        return self._walker.opened(kind, at)
+            return self._malformed(at, f"the JSON is nested deeper than {MAX_DEPTH} levels")
+        return self._walker.open_container(kind, at)
 
     def _after_value(self, char: str, at: int) -> Problem | None:
         in_object = self._open[-1] is not None
@@ -589,18 +589,18 @@ class IncrementalReader:
             self._expects = "key" if in_object else "value"
             return None
         if (char == "}") != in_object:
-            return self._bad(at, _EXPECTED["next"])
+            return self._malformed(at, _EXPECTED["next"])
         return self._close(at)
 
     def _close(self, at: int) -> Problem | None:
         self._open.pop()
         self._expects = "next" if self._open else "end"
-        return self._walker.closed(at)
+        return self._walker.close_container(at)
 
     def _string(self, text: str, place: int) -> tuple[int, Problem | None]:
         self._start = self._base + place
         if match := _STRING.match(text, place):
-            return match.end(), self._ended(match[1])
+            return match.end(), self._end_string(match[1])
         self._token, self._pieces, self._escape, self._high = "string", [], "", False
         return place + 1, None
 
@@ -616,31 +616,31 @@ class IncrementalReader:
             self._escape = char
             return place + 1, None
         if self._high:
-            return place, self._bad(at - 6, "half of a surrogate pair is not a character")
+            return place, self._malformed(at - 6, "half of a surrogate pair is not a character")
         if char != '"':
-            return place, self._bad(at, "a control character in a string must be escaped")
+            return place, self._malformed(at, "a control character in a string must be escaped")
         self._token = ""
         literal = "".join(self._pieces)
         value = json.loads(f'"{literal}"') if "\\" in literal else literal
-        return place + 1, self._ended(value)
+        return place + 1, self._end_string(value)
 
     def _in_escape(self, char: str, at: int) -> Problem | None:
         escape = self._escape = self._escape + char
         begins = at + 1 - len(escape)
         if char not in (_ESCAPES if len(escape) == 2 else _HEX):
-            return self._bad(begins, "this is not a JSON escape")
+            return self._malformed(begins, "this is not a JSON escape")
         if escape[1] == "u" and len(escape) < 6:
             return None
         code = int(escape[2:], 16) if escape[1] == "u" else 0
         if (0xDC00 <= code < 0xE000) != self._high:
             wrong = begins - 6 if self._high else begins
-            return self._bad(wrong, "half of a surrogate pair is not a character")
+            return self._malformed(wrong, "half of a surrogate pair is not a character")
         self._high = 0xD800 <= code < 0xDC00
         self._pieces.append(escape)
         self._escape = ""
         return None
 
-    def _ended(self, value: str) -> Problem | None:
+    def _end_string(self, value: str) -> Problem | None:
         """A string has ended: a key or a value."""
         if self._expects not in ("key", "first"):
             self._expects = "next"
@@ -652,9 +652,9 @@ class IncrementalReader:
             word = json.dumps(value)
             word = word if len(word) <= 60 else word[:57] + '..."'
             what = f"duplicate key {word}"
-            return self._bad(self._start, what)
+            return self._malformed(self._start, what)
         if self._keys > MAX_KEYS:
-            return self._bad(self._start, f"there are more than {MAX_KEYS:,} keys")
+            return self._malformed(self._start, f"there are more than {MAX_KEYS:,} keys")
         names.add(value)
         self._expects = "colon"
         return self._walker.key(value, self._start)
@@ -670,13 +670,15 @@ class IncrementalReader:
             place += 1
         self._pieces.append(text[begin:place])
         if self._digits > MAX_DIGITS:
-            return place, self._bad(self._start, f"this number has more than {MAX_DIGITS} digits")
+            return place, self._malformed(
+                self._start, f"this number has more than {MAX_DIGITS} digits"
+            )
         if place == len(text):
             return place, None
         if self._number not in _WHOLE:
-            return place, self._bad(self._base + place, "a digit is expected here")
+            return place, self._malformed(self._base + place, "a digit is expected here")
         if text[place] not in ",]} \t\r\n":
-            return place, self._bad(self._base + place, _EXPECTED["next"])
+            return place, self._malformed(self._base + place, _EXPECTED["next"])
         self._token = ""
         return place, self._numeral("".join(self._pieces), self._start)
 
@@ -686,14 +688,14 @@ class IncrementalReader:
             short = len(literal) <= _SHORT and literal.lstrip("-").isdigit()
             value = int(literal) if short else parse(literal)
         except InvalidJSON as error:
-            return self._bad(at, error.problem)
+            return self._malformed(at, error.problem)
         return self._walker.scalar(value, at)
 
     def _in_word(self, text: str, place: int) -> tuple[int, Problem | None]:
         word = _WORDS[self._pieces[0]]
         length = len(self._pieces)
         if text[place] != word[length]:
-            return place, self._bad(self._start, "a value is expected here")
+            return place, self._malformed(self._start, "a value is expected here")
         self._pieces.append(text[place])
         if length + 1 < len(word):
             return place + 1, None
@@ -704,6 +706,6 @@ class IncrementalReader:
         self._expects = "next"
         return place + 1, self._walker.scalar(_VALUES[word], self._start)
 
-    def _bad(self, at: int, what: str) -> Problem:
+    def _malformed(self, at: int, what: str) -> Problem:
         column = at - self._line_start + 1
         return Problem("malformed", f"Line {self._line}, column {column}: {what}.", offset=at)

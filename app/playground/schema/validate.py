@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from playground.core.errors import BadTool
 from playground.core.events import Problem
 from playground.core.providers import KEY_NAME
-from playground.core.tools import FREEFORM, NAME, NO_PARAMETERS, Same, Tool
+from playground.core.tools import FREEFORM, NAME, NO_PARAMETERS, IdentityKey, Tool
 from playground.schema import schema_checks
 from playground.schema.describe import cut
 from playground.schema.documents import find_fault
@@ -79,14 +79,14 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 
 
-def bad(sentence: str, where: str) -> NoReturn:
+def refuse(sentence: str, where: str) -> NoReturn:
     """Raises BadTool."""
     raise BadTool(sentence, where)
 
 
 def _check_mock(config: Mapping[str, Any]) -> None:
     if config.get("sample") and "output_schema" not in config:
-        bad(
+        refuse(
             "config.sample needs config.output_schema, which describes its value.", "/config/sample"
         )
     _check_output_schema(config)
@@ -94,7 +94,7 @@ def _check_mock(config: Mapping[str, Any]) -> None:
 
 def _check_output_schema(config: Mapping[str, Any]) -> None:
     if "output_schema" in config and (wrong := schema_checks.fault(config["output_schema"])):
-        bad(wrong[0], "/config/output_schema" + wrong[1])
+        refuse(wrong[0], "/config/output_schema" + wrong[1])
 
 
 def _check_python(config: Mapping[str, Any]) -> None:
@@ -103,7 +103,7 @@ def _check_python(config: Mapping[str, Any]) -> None:
         return
     holder, dot, member = config["function"].partition(".")
     if not holder.isidentifier() or (dot and not NAME.fullmatch(member)):
-        bad(
+        refuse(
             "A Python tool's function must be a plain name, such as get_weather, or a dotted "
             "name, such as toolkit.get_weather.",
             "/config/function",
@@ -112,10 +112,12 @@ def _check_python(config: Mapping[str, Any]) -> None:
 
 def _check_code(config: Mapping[str, Any]) -> None:
     if "\0" in config["code"]:
-        bad("config.code contains a NUL character. Remove it.", "/config/code")
+        refuse("config.code contains a NUL character. Remove it.", "/config/code")
     function = config.get("function", "")
     if function and not function.isidentifier():
-        bad("config.function must be the plain name of a function in the code.", "/config/function")
+        refuse(
+            "config.function must be the plain name of a function in the code.", "/config/function"
+        )
 
 
 def _check_http(config: Mapping[str, Any]) -> None:
@@ -139,18 +141,18 @@ def _check_parameter(parameter: Mapping[str, Any], where: Place) -> None:
 
 def _check_url(url: str) -> None:
     if not _URL.match(url):
-        bad("An HTTP tool needs a URL, such as https://api.example.com/{id}.", "/config/url")
+        refuse("An HTTP tool needs a URL, such as https://api.example.com/{id}.", "/config/url")
     if "${" in url:
         message = (
             "config.url must not contain a key. Send it as ${NAME} in a header, or as the value "
             "of a parameter."
         )
-        bad(message, "/config/url")
+        refuse(message, "/config/url")
     if "#" in url or not url.isprintable() or " " in url or len(url) > MOST_URL:
         message = f"config.url must have no spaces, no #, and at most {MOST_URL:,} characters."
-        bad(message, "/config/url")
+        refuse(message, "/config/url")
     if re.search(r"[{}]", URL_PLACE.sub("", url)):
-        bad(
+        refuse(
             "A placeholder in config.url is written {name}, with the argument's name.",
             "/config/url",
         )
@@ -160,7 +162,7 @@ def _check_header(name: str, value: Any) -> None:
     where = pointer(("config", "headers", name))
     _check_header_name(name, where)
     if not isinstance(value, str) or not value.isprintable() or not value.isascii():
-        bad(f"The header {name} must be one line of plain text.", where)
+        refuse(f"The header {name} must be one line of plain text.", where)
     _check_keys(value, where)
     if may_name_secret(name) and "${" not in value and "{{" not in value:
         _refuse_secret(name, where)
@@ -168,7 +170,7 @@ def _check_header(name: str, value: Any) -> None:
 
 def _check_header_name(name: str, where: str) -> None:
     if not HEADER.fullmatch(name) or name.lower() in OURS:
-        bad(f"{name!r} is not a header that a tool can set.", where)
+        refuse(f"{name!r} is not a header that a tool can set.", where)
 
 
 def _check_keys(value: str, where: str) -> None:
@@ -178,11 +180,11 @@ def _check_keys(value: str, where: str) -> None:
                 f"${{{variable}}} does not look like a key. Its name must contain KEY, TOKEN or "
                 "SECRET."
             )
-            bad(message, where)
+            refuse(message, where)
 
 
 def _refuse_secret(name: str, where: str) -> NoReturn:
-    bad(
+    refuse(
         f"Write {name} with the name of a variable, such as ${{MY_API_KEY}}, not with the key.",
         where,
     )
@@ -201,7 +203,7 @@ def check_config(kind: str, config: Any) -> None:
     """Checks the `config` of a tool that is answered by `kind`; BadTool with the place."""
     fault = find_fault(f"{kind}_config", config, naming=lambda place: pointer(("config", *place)))
     if fault:
-        bad(fault.message, "/config" + fault.pointer)
+        refuse(fault.message, "/config" + fault.pointer)
     if kind in _CONFIGS:
         _CONFIGS[kind](config)
 
@@ -220,7 +222,7 @@ def schema_problems(
 
     Bounded in time and memory; never raises. A schema that cannot be used is one problem.
     """
-    validator = schema_checks.usable(Same(schema))
+    validator = schema_checks.cached_validator(IdentityKey(schema))
     if isinstance(validator, tuple):
         return (Problem("schema", f"This tool's schema cannot be used. {validator[0]}"),)
     work = schema_checks.steps(schema, value)
@@ -240,7 +242,7 @@ def schema_problems(
             return (Problem("schema", message),)
         errors = list(validator.iter_errors(value))
         if but_missing:
-            errors = [error for error in errors if _missing(error) not in but_missing]
+            errors = [error for error in errors if _missing_pointer(error) not in but_missing]
         fixer = validator if work <= _FIXED_STEPS else None
         return _problems(schema, value, errors, fixer, naming)
     except ValueError as error:
@@ -248,7 +250,7 @@ def schema_problems(
         return (Problem("schema", message),)
 
 
-def _missing(error: Any) -> str:
+def _missing_pointer(error: Any) -> str:
     """The pointer of the missing value in this error, "" if none is missing."""
     is_missing = error.kind.name == "required"
     return pointer((*error.instance_path, error.kind.property)) if is_missing else ""
@@ -266,7 +268,7 @@ def _problems(
     tried = 0
     for error in errors:
         if problems and explainer.left < 0:
-            return (*problems, _more_than(len(problems)))
+            return (*problems, _too_many_problem(len(problems)))
         for reason in explainer.reasons(error):
             problem = reason.problem
             if fixer is not None and tried < _FIXED_PROBLEMS and reason.error.kind.name in _FIXABLE:
@@ -274,13 +276,13 @@ def _problems(
                 problem = replace(problem, fix=_fix(value, reason.error, error, fixer))
             problems[problem] = None
             if len(problems) > MAX_PROBLEMS:
-                return (*list(problems)[:MAX_PROBLEMS], _more_than(MAX_PROBLEMS))
+                return (*list(problems)[:MAX_PROBLEMS], _too_many_problem(MAX_PROBLEMS))
     if errors and not problems:  # a value with an error is never taken for a valid one
         return (Problem("schema", "The arguments do not match the schema, for an unknown reason."),)
     return tuple(problems)
 
 
-def _more_than(number: int) -> Problem:
+def _too_many_problem(number: int) -> Problem:
     return Problem("schema", f"There are more problems than the {number} shown.")
 
 
@@ -365,15 +367,15 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
         tool_data.setdefault("config", {})
     fault = find_fault("tool", tool_data, naming=lambda place: pointer(place) or "A tool")
     if fault:
-        bad(fault.message, fault.pointer)
+        refuse(fault.message, fault.pointer)
     free = tool_data.get("format") is not None
     parameters = tool_data.get("parameters", FREEFORM if free else NO_PARAMETERS)
     if free and parameters != FREEFORM:
-        bad("A free-form tool expects text. Remove its parameters.", "/parameters")
+        refuse("A free-form tool expects text. Remove its parameters.", "/parameters")
     if (wrong := schema_checks.fault(parameters)) is not None:
-        bad(wrong[0], "/parameters" + wrong[1])
+        refuse(wrong[0], "/parameters" + wrong[1])
     if parameters.get("type") != "object":
-        bad('Arguments must be an object. Give the schema "type": "object".', "/parameters/type")
+        refuse('Arguments must be an object. Give the schema "type": "object".', "/parameters/type")
     check_config(tool_data.get("answered_by", "mock"), tool_data["config"])
     timeout_s = float(tool_data.get("timeout_s", 30))
     return Tool(**{**tool_data, "parameters": parameters, "timeout_s": timeout_s})
@@ -381,7 +383,7 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
 
 def _check_text(description: Any) -> None:
     if isinstance(description, str) and any("\ud800" <= char <= "\udfff" for char in description):
-        bad("The description contains half of a surrogate pair. Remove it.", "/description")
+        refuse("The description contains half of a surrogate pair. Remove it.", "/description")
 
 
 # All problems of a call: its arguments, its tool, its schema. Decides nothing.

@@ -94,10 +94,10 @@ def secrets_in(text: str, name: str = "") -> list[SecretSpan]:
         covered[match.start() : match.end()] = b"\1" * len(match[0])
     secrets: list[SecretSpan] = []
     for spot in (
-        *_by_name(text, name),
-        *_by_prefix(text),
-        *_by_place(text),
-        *_by_randomness(text, name),
+        *_spans_by_name(text, name),
+        *_spans_by_prefix(text),
+        *_spans_by_place(text),
+        *_spans_by_randomness(text, name),
     ):
         if spot.start < spot.end and 1 not in covered[spot.start : spot.end]:
             covered[spot.start : spot.end] = b"\1" * (spot.end - spot.start)
@@ -105,7 +105,7 @@ def secrets_in(text: str, name: str = "") -> list[SecretSpan]:
     return sorted(secrets, key=lambda span: span.start)
 
 
-def _by_name(text: str, name: str) -> Iterator[SecretSpan]:
+def _spans_by_name(text: str, name: str) -> Iterator[SecretSpan]:
     """The whole value, after an authentication scheme; if it refers to variables, the text next to
     them, if that looks like a key itself."""
     scheme = _SCHEME.match(text)
@@ -114,7 +114,7 @@ def _by_name(text: str, name: str) -> Iterator[SecretSpan]:
     plain = _PLAIN.fullmatch(value) and not _is_random(value)
     if not name or plain or not names_key(name, value):
         return
-    if _JSON.match(value) and any(_by_place(value)):
+    if _JSON.match(value) and any(_spans_by_place(value)):
         return  # the key inside it is reported instead
     if not _REFERENCE.search(value):
         yield SecretSpan(start, len(text), name, NAME)
@@ -125,7 +125,7 @@ def _by_name(text: str, name: str) -> Iterator[SecretSpan]:
             yield SecretSpan(*match.span(), name, NAME)
 
 
-def _by_prefix(text: str) -> Iterator[SecretSpan]:
+def _spans_by_prefix(text: str) -> Iterator[SecretSpan]:
     for match in _PEM.finditer(text):
         yield SecretSpan(match.start(), match.end(), "", PREFIX)
     for start, end in find_keys(text):
@@ -143,7 +143,7 @@ def _is_mixed(run: str) -> bool:
     return len(run) >= 12 or (len(run) >= 8 and digits >= 2)
 
 
-def _by_place(text: str) -> Iterator[SecretSpan]:
+def _spans_by_place(text: str) -> Iterator[SecretSpan]:
     for match in _USER.finditer(text):
         if match["password"]:
             yield SecretSpan(*match.span("password"), "password", PLACE)
@@ -168,7 +168,7 @@ def _by_place(text: str) -> Iterator[SecretSpan]:
             yield SecretSpan(*match.span(1), "", PLACE)
 
 
-def _by_randomness(text: str, name: str) -> Iterator[SecretSpan]:
+def _spans_by_randomness(text: str, name: str) -> Iterator[SecretSpan]:
     """The random pieces of the value; no file paths, digests or values named as identifiers."""
     if "git+" in text or ".git" in text:
         return
@@ -245,7 +245,7 @@ class Variables:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._values: dict[str, str | None] = dict.fromkeys(names, None)
 
-    def of(self, value: str, *names: str) -> str:
+    def name_for(self, value: str, *names: str) -> str:
         """The first of `names` that is free for `value`, or the last one with a number."""
         numbered = (f"{names[-1]}_{number}" for number in count(2))
         free = (name for name in chain(names, numbered) if self._values.get(name, value) == value)

@@ -201,7 +201,7 @@ def may_be_key(value: str) -> bool:
 # In a text ----------------------------------------------------------------------------------------
 
 
-def _preceded_by(last: str, *firsts: str) -> str:
+def _pattern_after(last: str, *firsts: str) -> str:
     """A pattern of `last` preceded by one of `firsts`. It begins with a literal, which is found
     many times as fast."""
     named = (f"(?<={first}{gap}{last})" for first in firsts for gap in ("", "[-_ ]"))
@@ -211,10 +211,10 @@ def _preceded_by(last: str, *firsts: str) -> str:
 _ASSIGNED = tuple(
     re.compile(name + _VALUE)
     for name in (
-        _preceded_by("key", "api", "access", "secret", "subscription", "functions")
+        _pattern_after("key", "api", "access", "secret", "subscription", "functions")
         + "(?:[-_]?id)?",
-        _preceded_by("token", "access", "auth", "refresh", "session"),
-        _preceded_by("secret", "client"),
+        _pattern_after("token", "access", "auth", "refresh", "session"),
+        _pattern_after("secret", "client"),
         "passw(?:or)?d",
         "passphrase",
     )

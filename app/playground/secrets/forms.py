@@ -71,7 +71,7 @@ class FormSearch(Generic[AnyStr]):
     def spans(self, text: AnyStr) -> list[Span]:
         """Every occurrence, including overlapping ones; merged and in order."""
         if len(text) > LONG:
-            return merge_spans(_each_in(text, self.forms))
+            return merge_spans(_occurrences(text, self.forms))
         if self.begin(text) is None:
             return []
         return merge_spans(
@@ -102,7 +102,7 @@ class FormSearch(Generic[AnyStr]):
 def _begin(forms: Sequence[AnyStr]) -> Begin[AnyStr]:
     heads = {form[:BEGUN] for form in forms}
     if not heads:
-        return _nowhere
+        return _find_nothing
     texts = {head if isinstance(head, str) else head.decode("latin-1") for head in heads}
     pattern: Any = _alternatives(texts)
     of_bytes = isinstance(forms[0], bytes)
@@ -111,7 +111,7 @@ def _begin(forms: Sequence[AnyStr]) -> Begin[AnyStr]:
     return search
 
 
-def _nowhere(text: object, start: int = 0) -> None:
+def _find_nothing(text: object, start: int = 0) -> None:
     """Finds nothing; a pattern that never matches would try each position."""
 
 
@@ -128,7 +128,7 @@ def _alternatives(words: Iterable[str]) -> str:
     )
 
 
-def _each_in(text: AnyStr, forms: Iterable[AnyStr]) -> Iterator[Span]:
+def _occurrences(text: AnyStr, forms: Iterable[AnyStr]) -> Iterator[Span]:
     for form in forms:
         place = text.find(form)
         while place >= 0:
@@ -142,9 +142,9 @@ def forms_of(secret: str) -> Iterator[str]:
     escaped = quoted = {secret}
     yield secret
     for _ in range(LEVELS):
-        quoted = {form for text in quoted for form in _quoted(text)}
+        quoted = {form for text in quoted for form in _url_forms(text)}
         yield from quoted
-        escaped = {form for text in escaped for form in _escaped(text)}
+        escaped = {form for text in escaped for form in _json_forms(text)}
         yield from escaped
         yield from (form.replace("/", "\\/") for form in escaped)
     yield raw.hex()
@@ -161,14 +161,14 @@ def forms_of(secret: str) -> Iterator[str]:
             yield encode(bytes(shift) + raw).decode("ascii")[first:last]
 
 
-def _quoted(text: str) -> Iterator[str]:
+def _url_forms(text: str) -> Iterator[str]:
     raw = text.encode("utf-8", "surrogateescape")
     for encoded in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
         yield encoded
         yield re.sub("%..", lambda match: match[0].lower(), encoded)
 
 
-def _escaped(text: str) -> Iterator[str]:
+def _json_forms(text: str) -> Iterator[str]:
     """Escaped as in a JSON string; the arguments of a call are JSON inside of JSON."""
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]

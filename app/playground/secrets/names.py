@@ -109,7 +109,7 @@ def names_key(name: str, value: str) -> bool:
     """Whether `name` says that `value` is a key: a whole word denotes one, and no following word
     says that the value is only about it."""
     words = [word.lower() for word in NAME_WORDS.findall(name)]
-    places = [place for place in range(len(words)) if _says(words, place)]
+    places = [place for place in range(len(words)) if _is_key_word(words, place)]
     if not places:
         weak = bool(words) and (words[-1] in _WEAK or words[-2:] in (["session", "id"],))
         return weak and is_long_opaque(value)
@@ -123,7 +123,7 @@ def names_key(name: str, value: str) -> bool:
     return all(word in _ITSELF or word.isdigit() for word in after) or is_opaque(value)
 
 
-def _says(words: list[str], place: int) -> bool:
+def _is_key_word(words: list[str], place: int) -> bool:
     word, before = words[place], words[place - 1] if place else ""
     if word in ("key", "keys"):
         return before not in _NO_KEY and (word == "key" or before in ("api", "access", "secret"))

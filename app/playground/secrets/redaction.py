@@ -93,22 +93,22 @@ class Redactor:
 
     def byte_spans(self, data: bytes) -> list[Span]:
         """The half-open masked spans of `data`, in order."""
-        spans = merge_spans(self._of_bytes.spans(data), self.escaped_spans(data))
+        spans = merge_spans(self._byte_search.spans(data), self.escaped_spans(data))
         return merge_spans(spans, self._wrapped_spans(data.decode("latin-1")))
 
     def spans(self, text: str) -> list[Span]:
         """The half-open masked spans of `text`, in order."""
-        spans = merge_spans(self._of_texts.spans(text), self._wrapped_spans(text))
+        spans = merge_spans(self._text_search.spans(text), self._wrapped_spans(text))
         if not self._texts or _ODD_ESCAPE.search(text) is None:
             return spans
-        return merge_spans(spans, self._spans_behind_escapes(text))
+        return merge_spans(spans, self._escaped_text_spans(text))
 
     def escaped_spans(self, data: bytes | bytearray) -> list[Span]:
         """The spans of `data` that are a secret once JSON escapes are undone."""
         if not self._texts or b"\\" not in data:
             return []
         text = data.decode("latin-1")
-        return self._spans_behind_escapes(text) if _ODD_ESCAPE.search(text) else []
+        return self._escaped_text_spans(text) if _ODD_ESCAPE.search(text) else []
 
     def redact_data(self, value: Any) -> Any:
         """A copy of JSON data of any depth with all strings masked, including names."""
@@ -138,7 +138,7 @@ class Redactor:
         while unread:
             match unread.pop():
                 case str() as text:
-                    if self._without_words.spans(text):
+                    if self._odd_redactor.spans(text):
                         return True
                 case Mapping() as names:
                     unread += [*names.keys(), *names.values()]
@@ -149,35 +149,35 @@ class Redactor:
     def redact_stream(self, *, decoded: bool = False) -> RedactionStream[bytes]:
         """`decoded`: the bytes are JSON that is decoded and masked again. Forms with unnecessary
         escapes are left to that step, which knows how many characters they are."""
-        return RedactionStream(self._of_json if decoded else self._of_bytes, b"*")
+        return RedactionStream(self._json_search if decoded else self._byte_search, b"*")
 
     def redact_texts(self) -> RedactionStream[str]:
         """The same for texts, cut at any position."""
-        return RedactionStream(self._of_texts, "*")
+        return RedactionStream(self._text_search, "*")
 
     @cached_property
-    def _without_words(self) -> Redactor:
+    def _odd_redactor(self) -> Redactor:
         odd = {secret for secret in self._known if not _WORD.fullmatch(secret)}
         return self if len(odd) == len(self._known) else Redactor(odd)
 
     # Created on first use; most redactors process no stream.
     @cached_property
-    def _of_texts(self) -> FormSearch[str]:
+    def _text_search(self) -> FormSearch[str]:
         return FormSearch(self._texts)
 
     @cached_property
-    def _of_bytes(self) -> FormSearch[bytes]:
-        return FormSearch(list(map(_encoded, self._texts)))
+    def _byte_search(self) -> FormSearch[bytes]:
+        return FormSearch(list(map(_encode, self._texts)))
 
     @cached_property
-    def _of_json(self) -> FormSearch[bytes]:
+    def _json_search(self) -> FormSearch[bytes]:
         plain = (text for text in self._texts if _ODD_ESCAPE.search(text) is None)
-        return FormSearch(list(map(_encoded, plain)))
+        return FormSearch(list(map(_encode, plain)))
 
     def _wrapped_spans(self, text: str) -> Iterator[Span]:
         """The secret spans in wrapped base64, without the line breaks."""
         for whole, lines in wrapped_base64(text) if self._texts else ():
-            done, spans = 0, self._of_texts.spans(whole)
+            done, spans = 0, self._text_search.spans(whole)
             for start, end in lines:
                 size = end - start
                 yield from (
@@ -187,7 +187,7 @@ class Redactor:
                 )
                 done += size
 
-    def _spans_behind_escapes(self, text: str) -> list[Span]:
+    def _escaped_text_spans(self, text: str) -> list[Span]:
         """The secret spans after one or more levels of escapes are undone, from the first backslash
         of each. Processes long text in pieces, each with the end of the one before."""
         spans: list[Span] = []
@@ -201,25 +201,25 @@ class Redactor:
                 if nth:
                     size = levels[nth - 1].size
                     at = size - len(seen)
-                    for first, last in self._of_texts.spans(seen):
+                    for first, last in self._text_search.spans(seen):
                         spans.append(_places(levels[:nth], at + first, at + last))
                 if nth == len(levels) < LEVELS and "\\" in piece:
                     levels.append(Unescaper(size - len(piece)))
                     ends.append(ends[nth])
-                ends[nth] = seen[1 - self._of_texts.longest :]
+                ends[nth] = seen[1 - self._text_search.longest :]
                 if nth == len(levels):
                     break
                 piece = levels[nth].feed(piece) + (levels[nth].end() if is_last else "")
             for nth, level in enumerate(reversed(levels), LEVELS - len(levels)):
                 # Each character may be an escape of 6 characters.
-                level.forget((self._of_texts.longest + 1) * 6**nth)
+                level.forget((self._text_search.longest + 1) * 6**nth)
         return merge_spans(spans)
 
     def _name(self, name: Any) -> Any:
         return self.redact_text(name) if isinstance(name, str) else name
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -367,10 +367,10 @@ class PartRedactor:
 
     def spans(self, start: int, end: int) -> list[Span]:
         """The masked spans of the characters `start` to `end`, counted from `start`."""
-        merged = merge_spans(*(spans.within(start, end) for spans in self._all_spans()))
+        merged = merge_spans(*(spans.inside(start, end) for spans in self._all_spans()))
         return [(first - start, last - start) for first, last in merged]
 
-    def masked(self, start: int, text: str) -> str:
+    def mask(self, start: int, text: str) -> str:
         """`text`, the part's characters from `start` on, with stars."""
         return replace_with_stars(text, self.spans(start, start + len(text)), "*")
 
@@ -549,7 +549,7 @@ class _Spans:
                 span = first, max(last, span[1])
             self.all.append(span)
 
-    def within(self, start: int, end: int) -> list[Span]:
+    def inside(self, start: int, end: int) -> list[Span]:
         inner: list[Span] = []
         nth = max(0, bisect_right(self.all, (start, end)) - 1)
         while nth < len(self.all) and self.all[nth][0] < end:
@@ -592,7 +592,7 @@ class Unescaper:
             self._read += len(text)
             self._written += len(text)
             return text
-        return "".join(self._feed(piece) for piece in _cut_up(text))
+        return "".join(self._feed(piece) for piece in _split_pieces(text))
 
     def end(self) -> str:
         """The incomplete escape, unchanged."""
@@ -607,7 +607,7 @@ class Unescaper:
         if nth < 0:
             return index
         if nth != self._looked_at:
-            self._look_at(nth)
+            self._index_piece(nth)
         place = bisect_right(self._from, index) - 1
         before = self._reads[nth] - self._starts[nth]
         return index + (self._shifts[place] if place >= 0 else before)
@@ -625,8 +625,8 @@ class Unescaper:
         text, self._cut = text[:size], text[size:]
         undone = text
         if "\\" in text:
-            quickly = _without_escapes_quickly(text)
-            undone = _without_escapes(text) if quickly is None else quickly
+            quickly = _unescape_by_json(text)
+            undone = _unescape_text(text) if quickly is None else quickly
         if len(undone) < len(text):
             self._pieces.append(text)
             self._reads.append(self._read)
@@ -635,7 +635,7 @@ class Unescaper:
         self._written += len(undone)
         return undone
 
-    def _look_at(self, nth: int) -> None:
+    def _index_piece(self, nth: int) -> None:
         self._looked_at, self._from, self._shifts = nth, [], []
         shift, first = self._reads[nth] - self._starts[nth], self._reads[nth]
         for escape in _ESCAPE.finditer(self._pieces[nth]):
@@ -644,7 +644,7 @@ class Unescaper:
             self._shifts.append(shift)
 
 
-def _cut_up(text: str) -> Iterator[str]:
+def _split_pieces(text: str) -> Iterator[str]:
     return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
 
 
@@ -658,13 +658,13 @@ def _size_before_cut(text: str) -> int:
     return cut.start() if is_escape else len(text)
 
 
-def _without_escapes(text: str) -> str:
+def _unescape_text(text: str) -> str:
     pieces = _ESCAPE.split(text)
-    pieces[1::2] = map(_meaning, pieces[1::2])
+    pieces[1::2] = map(_unescape, pieces[1::2])
     return "".join(pieces)
 
 
-def _without_escapes_quickly(text: str) -> str | None:
+def _unescape_by_json(text: str) -> str | None:
     """The same by `json`, if it can parse the text as one string: two characters that the text does
     not contain, not even escaped, replace its quotes and its literal backslashes."""
     if _HALF.search(text) or any(mark in text for mark in _STAND_INS):
@@ -678,5 +678,5 @@ def _without_escapes_quickly(text: str) -> str | None:
 
 
 @lru_cache(maxsize=2**14)
-def _meaning(escape: str) -> str:
+def _unescape(escape: str) -> str:
     return chr(int(escape[2:], 16)) if escape[1] == "u" else _MEANS.get(escape[1], escape[1])

@@ -130,15 +130,15 @@ def find_by_rules(text: str) -> Iterator[RuleMatch]:
 def _plain_quotes(text: str) -> str:
     """Quotes without escapes, next to what they enclose; as long as before."""
 
-    def plain(match: re.Match[str]) -> str:
+    def unescape(match: re.Match[str]) -> str:
         blanks = " " * len(match["escapes"])
         return blanks + match["quote"] if match["closes"] is None else match["quote"] + blanks
 
-    return _ESCAPED_QUOTE.sub(plain, text) if "\\" in text else text
+    return _ESCAPED_QUOTE.sub(unescape, text) if "\\" in text else text
 
 
 @dataclass(frozen=True)
-class _Allowed:
+class _AllowedText:
     """What is not a key: a text of which one of the patterns or words is a part. `target` says of
     which: the key, the whole match, or its line."""
 
@@ -165,14 +165,14 @@ class VendorRule:
     keywords: Sequence[str]
     entropy: float
     group: int
-    allowed: Sequence[_Allowed]
+    allowed: Sequence[_AllowedText]
 
     @property
     def certain(self) -> bool:
         return self.id not in GENERIC
 
     def find(
-        self, text: str, lower: str, places: Sequence[int], allowed: Sequence[_Allowed]
+        self, text: str, lower: str, places: Sequence[int], allowed: Sequence[_AllowedText]
     ) -> Iterator[RuleMatch]:
         """The keys in `text`, whose `lower` case has the rule's keywords at `places`."""
         needed = _NEEDS.get(self.id)
@@ -217,7 +217,9 @@ class VendorRule:
         groups = [self.group] if self.group else range(1, match.re.groups + 1)
         return next((match.span(n) for n in groups if match[n]), match.span())
 
-    def _is_allowed(self, match: re.Match[str], secret: str, allowed: Sequence[_Allowed]) -> bool:
+    def _is_allowed(
+        self, match: re.Match[str], secret: str, allowed: Sequence[_AllowedText]
+    ) -> bool:
         text = match.string
         name = _NAME.search(text[max(0, match.start() - 50) : match.start()])
         whole = (name[0] if name else "") + match[0]
@@ -237,7 +239,7 @@ class _Rules(NamedTuple):
 
     by_id: Mapping[str, VendorRule]
     keywords: Sequence[tuple[re.Pattern[str], Sequence[tuple[str, Sequence[str]]]]]
-    allowed: Sequence[_Allowed]
+    allowed: Sequence[_AllowedText]
 
 
 @lru_cache(maxsize=1)
@@ -251,19 +253,21 @@ def _load_rules() -> _Rules:
     keywords = []
     for letter, group in groupby(sorted(ids), lambda keyword: keyword[0]):
         words = list(group)
-        begin = re.compile(f"{re.escape(letter)}(?={_any_of(word[1:] for word in words)})")
+        begin = re.compile(f"{re.escape(letter)}(?={_prefix_pattern(word[1:] for word in words)})")
         keywords.append((begin, [(word, ids[word]) for word in words]))
     return _Rules(by_id, keywords, _read_allowed([data["allowlist"]]))
 
 
-def _any_of(words: Iterable[str]) -> str:
+def _prefix_pattern(words: Iterable[str]) -> str:
     """A pattern of a text that begins with one of `words`, factored by their letters."""
     rests: dict[str, set[str]] = {}
     for word in words:
         if not word:
             return ""
         rests.setdefault(word[0], set()).add(word[1:])
-    return f"(?:{'|'.join(re.escape(first) + _any_of(rest) for first, rest in rests.items())})"
+    return (
+        f"(?:{'|'.join(re.escape(first) + _prefix_pattern(rest) for first, rest in rests.items())})"
+    )
 
 
 def read_rules(data: Mapping[str, Any]) -> Iterator[VendorRule]:
@@ -280,10 +284,10 @@ def read_rules(data: Mapping[str, Any]) -> Iterator[VendorRule]:
             )
 
 
-def _read_allowed(lists: Sequence[Mapping[str, Any]]) -> Sequence[_Allowed]:
+def _read_allowed(lists: Sequence[Mapping[str, Any]]) -> Sequence[_AllowedText]:
     """Those that need a certain path, which no text has, are left out."""
     return [
-        _Allowed(
+        _AllowedText(
             each.get("regexes", ()), each.get("stopwords", ()), each.get("regexTarget", "secret")
         )
         for each in lists

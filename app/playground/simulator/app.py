@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from playground.core.errors import BadInput
 from playground.core.messages import Message, ModelRequest
-from playground.net.isolation import isolated
-from playground.net.threads import run_apart
+from playground.net.isolation import isolate_headers
+from playground.net.threads import run_in_daemon
 from playground.protocols import registry
 from playground.protocols.server import (
     CUT,
@@ -32,14 +32,14 @@ from playground.protocols.server import (
     ProviderServer,
 )
 from playground.simulator import CODING_AGENT, recorded
-from playground.simulator.fault_transport import Canned, RawResponse, can, in_pieces
+from playground.simulator.fault_transport import Canned, RawResponse, has_socket, split_frames
 from playground.simulator.faults import (
     FAULTS,
     Injected,
-    by_name,
-    in_prompt,
-    meaningless,
-    without_fault,
+    parse_fault,
+    prompt_fault,
+    scope_error,
+    strip_fault,
 )
 from playground.simulator.local_servers import LOCAL_ENDS
 from playground.simulator.model import reply as model_reply
@@ -49,7 +49,7 @@ ENDS: tuple[ProviderServer, ...] = tuple(registry.ENDS.values())
 _ALL_ENDS = (*ENDS, *LOCAL_ENDS)
 
 _JSON = "application/json"
-_ISOLATING = {name.decode(): value.decode() for name, value in isolated(())}
+_ISOLATING = {name.decode(): value.decode() for name, value in isolate_headers(())}
 _MOST_KEYS = 16
 """The most keys for which something is stored."""
 _LARGE_BODY = 64 * 1024
@@ -76,7 +76,7 @@ def simulator_app(
     key: Callable[[str], bool] | None = None,
     sleep: Sleep = anyio.sleep,
     clock: Callable[[], float] = time.time,
-    tapes: recorded.Tapes | None = None,
+    tapes: recorded.SessionLookup | None = None,
 ) -> ASGIApp:
     """The protocol servers, each under its base path.
 
@@ -84,10 +84,10 @@ def simulator_app(
     request. `key` says whether a key is right (None: any non-empty one). `sleep` takes seconds,
     `clock` returns Unix seconds. `tapes` are the recordings that can be played as models.
     """
-    desk = _Desk(
+    desk = _SharedState(
         SimulatorPace(pace), scenario=scenario, seed=seed, key=key, sleep=sleep, clock=clock
     )
-    routes = [Route("/", _front)]
+    routes = [Route("/", _overview)]
     for base in dict.fromkeys(end.base for end in _ALL_ENDS):
         ends = tuple(end for end in _ALL_ENDS if end.base == base)
         routes.append(Route(f"{base}/{{rest:path}}", _Endpoint(ends, desk)))
@@ -96,7 +96,7 @@ def simulator_app(
     return Starlette(routes=routes)
 
 
-async def _front(request: Request) -> Response:
+async def _overview(request: Request) -> Response:
     """An overview, for a user who opens the address."""
     bases = "\n".join(f"  {end.base:<12} {end.name}" for end in _ALL_ENDS)
     faults = "\n".join(f"  {fault.name:<22} {fault.about}" for fault in FAULTS)
@@ -112,7 +112,7 @@ def _script_of(model: str) -> Script | None:
 
 
 @dataclass
-class _Desk:
+class _SharedState:
     """The shared state of one application's endpoints. `came` counts requests by fault and body;
     `stores` are the ends that store something, by name and key, the last used one last."""
 
@@ -142,12 +142,12 @@ class _Endpoint:
     """The servers of one base path as an ASGI application; the rest of the path selects one."""
 
     ends: tuple[ProviderServer, ...]
-    desk: _Desk
+    desk: _SharedState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         path = "/" + request.path_params["rest"]
-        known = (end for end in self.ends if end.takes.fullmatch(path) or end.other(path))
+        known = (end for end in self.ends if end.takes.fullmatch(path) or end.side_endpoints(path))
         exchange = _Exchange.of(next(known, self.ends[0]), request, self.desk)
         await exchange.play(exchange.respond, send)
 
@@ -156,8 +156,8 @@ class _Endpoint:
 class _Recording:
     """Recorded sessions as models, at their own pace whatever that of the simulator is."""
 
-    tapes: recorded.Tapes
-    desk: _Desk
+    tapes: recorded.SessionLookup
+    desk: _SharedState
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -173,27 +173,29 @@ class _Exchange:
 
     end: ProviderServer
     request: Request
-    desk: _Desk
+    desk: _SharedState
     id: str
 
     @classmethod
-    def of(cls, end: ProviderServer, request: Request, desk: _Desk) -> _Exchange:
+    def of(cls, end: ProviderServer, request: Request, desk: _SharedState) -> _Exchange:
         desk.requests += 1
-        return cls(end, request, desk, IdSource.of(b"", desk.seed, 0).id("req_", desk.requests))
+        return cls(
+            end, request, desk, IdSource.from_body(b"", desk.seed, 0).id("req_", desk.requests)
+        )
 
     async def play(self, respond: Callable[[], Awaitable[SimulatorResponse]], send: Send) -> None:
         scope, receive = self.request.scope, self.request.receive
         try:
             response = await respond()
         except BadInput as problem:
-            response = self.refused(problem)
+            response = self.error_response(problem)
         except ClientDisconnect:
             return
-        if isinstance(response, RawResponse) and not can(scope):
-            response = self.refused(BadInput(_NO_SOCKET))
+        if isinstance(response, RawResponse) and not has_socket(scope):
+            response = self.error_response(BadInput(_NO_SOCKET))
         await response(scope, receive, send)
 
-    def refused(self, problem: BadInput) -> FrameResponse:
+    def error_response(self, problem: BadInput) -> FrameResponse:
         """The provider's own error, with the source of this refusal, if known."""
         if not isinstance(problem, BadRequest):
             kind, code = self.end.kinds[400]
@@ -204,9 +206,11 @@ class _Exchange:
         if problem.source:
             marked = "inferred: " if problem.inferred else ""
             headers["x-simulator-source"] = f"{marked}{problem.source}"
-        return self.canned(Canned(problem.status, self.end.error(problem, self.id), headers))
+        return self.canned_response(
+            Canned(problem.status, self.end.error(problem, self.id), headers)
+        )
 
-    def canned(self, canned: Canned) -> FrameResponse:
+    def canned_response(self, canned: Canned) -> FrameResponse:
         length = {"content-length": str(len(canned.body))} if canned.status != 204 else {}
         headers = {**self.end.headers(self.id), **length, **canned.headers}
         frames = [OutgoingFrame(canned.body, tag="body")] if canned.body else []
@@ -230,9 +234,9 @@ class _Exchange:
         end = self.desk.end_for(end, key)
         path, now = "/" + request.path_params["rest"], int(self.desk.clock())
         target = path + (f"?{request.url.query}" if request.url.query else "")
-        takes, other = end.takes.fullmatch(path) is not None, end.other(path)
+        takes, other = end.takes.fullmatch(path) is not None, end.side_endpoints(path)
         if request.method == "GET" and path == end.models_path:
-            return self.canned(Canned(200, end.models(now)))
+            return self.canned_response(Canned(200, end.models(now)))
         if request.method == "POST" and takes:
             exchange = replace(self, end=end)
             return await exchange.answer(await request.body(), target, key)
@@ -240,7 +244,7 @@ class _Exchange:
             if route.method == request.method:
                 at = target if route.with_query else path
                 body = route.answer(await request.body(), headers, at, now)
-                return self.canned(Canned(200, body))
+                return self.canned_response(Canned(200, body))
         if takes or other or path == end.models_path:
             sentence = f"Method {request.method} is not allowed here."
             raise BadRequest(sentence, 405, kind=end.kinds[400][0])
@@ -257,7 +261,7 @@ class _Exchange:
         """The answer to a request for messages, with the faults that it or the script names."""
         end, headers = self.end, self.request.headers
         if len(body) > _LARGE_BODY:
-            asked = await run_apart(end.parse, body, headers, target)
+            asked = await run_in_daemon(end.parse, body, headers, target)
         else:
             asked = end.parse(body, headers, target)
         pace = pace_of(headers, self.desk.pace)
@@ -268,21 +272,21 @@ class _Exchange:
                 turn = script.turn(asked.request)
         if turn is None:
             # The model must not see the name of a fault.
-            messages = tuple(_plain(message) for message in asked.request.messages)
+            messages = tuple(_strip_fault(message) for message in asked.request.messages)
             plain = replace(asked.request, messages=messages)
             # Values for the schemas of its tools may take a while.
-            reply = await run_apart(model_reply, plain)
+            reply = await run_in_daemon(model_reply, plain)
         else:
             reply, pace, faults = turn.reply, pace.times(turn.pace), (*turn.faults, *faults)
         for injected in faults:
-            if sentence := meaningless(injected.fault, end):
+            if sentence := scope_error(injected.fault, end):
                 raise BadRequest(sentence, kind=end.kinds[400][0])
-            if injected.fault.answer is not None and not self._gives_way(injected, body):
-                return self.canned(injected.fault.answer(end, injected.number, key))
-            reply = _changed(
+            if injected.fault.answer is not None and not self._is_used_up(injected, body):
+                return self.canned_response(injected.fault.answer(end, injected.number, key))
+            reply = _change_reply(
                 reply, asked.request, injected, in_words="x-playground-fault" in headers
             )
-        ids = IdSource.of(body + asked.salt.encode(), self.desk.seed, int(self.desk.clock()))
+        ids = IdSource.from_body(body + asked.salt.encode(), self.desk.seed, int(self.desk.clock()))
         if end.keep is not None:
             end.keep(reply, asked, ids)
         stream = asked.request.stream and not any(fault.fault.unstreamed for fault in faults)
@@ -291,7 +295,7 @@ class _Exchange:
             # A client without streaming waits as long as for a stream, but at most two seconds.
             wait = min(2.0, sum(frame.pause for frame in frames))
             frames = [OutgoingFrame(end.whole(reply, asked, ids), wait, "body")]
-        frames = _twisted(frames, faults, end, stream)
+        frames = _apply_faults(frames, faults, end, stream)
         kind = (asked.stream_type or end.stream_type) if stream else _JSON
         response_headers = _headers({"content-type": kind, **end.headers(self.id)}, faults)
         for fault in faults:
@@ -300,22 +304,22 @@ class _Exchange:
                 return RawResponse(fault.fault.raw(response_headers, list(frames), fault.number))
         return FrameResponse(200, response_headers, frames, pace, self.desk.sleep)
 
-    def _gives_way(self, injected: Injected, body: bytes) -> bool:
+    def _is_used_up(self, injected: Injected, body: bytes) -> bool:
         """Whether a fault was played often enough for this request."""
         if not injected.fault.then_ok:
             return False
-        mark = IdSource.of(body, injected.number, 0).id(injected.fault.name)
+        mark = IdSource.from_body(body, injected.number, 0).id(injected.fault.name)
         self.desk.came[mark] += 1
         return self.desk.came[mark] > injected.number
 
-    async def replay(self, tape: recorded.Tape | None) -> SimulatorResponse:
+    async def replay(self, tape: recorded.RecordedSession | None) -> SimulatorResponse:
         if tape is None:
             raise BadRequest(recorded.GONE)
         self.check_key()
         body, headers = await self.request.body(), self.request.headers
         again = headers.get(recorded.AGAIN, "0")
         times = int(again) if again.isascii() and again.isdigit() and len(again) < 6 else 0
-        match = recorded.find_take(tape, body.decode("utf-8", "replace"), times)
+        match = recorded.find_exchange(tape, body.decode("utf-8", "replace"), times)
         take = match.take
         if take.status is None:
             return RawResponse([CUT])
@@ -324,13 +328,13 @@ class _Exchange:
         return FrameResponse(take.status, recorded.headers(match), frames, pace, self.desk.sleep)
 
 
-def _plain(message: Message) -> Message:
+def _strip_fault(message: Message) -> Message:
     if message.role != "user":
         return message
     return replace(
         message,
         parts=tuple(
-            replace(part, text=without_fault(part.text)) if part.kind == "text" else part
+            replace(part, text=strip_fault(part.text)) if part.kind == "text" else part
             for part in message.parts
         ),
     )
@@ -353,15 +357,15 @@ def pace_of(headers: Mapping[str, str], usual: SimulatorPace) -> SimulatorPace:
 def faults_of(request: ModelRequest, headers: Mapping[str, str]) -> tuple[Injected, ...]:
     """The fault that the header names, else the one in the last prompt."""
     if header := headers.get("x-playground-fault"):
-        return (by_name(header),)
+        return (parse_fault(header),)
     prompts = [message for message in request.messages if message.role == "user"]
     texts = [part.text for part in prompts[-1].parts if part.kind == "text"] if prompts else []
     # A prompt whose answer failed is repeated with the next one, before it in the same message.
-    named = in_prompt(texts[-1].rpartition("\n\n")[2]) if texts else None
+    named = prompt_fault(texts[-1].rpartition("\n\n")[2]) if texts else None
     return (named,) if named else ()
 
 
-def _changed(
+def _change_reply(
     answer: ModelReply, request: ModelRequest, injected: Injected, *, in_words: bool
 ) -> ModelReply:
     """The reply with a fault: once after a prompt, unless it is permanent or was named `in_words`
@@ -381,7 +385,7 @@ def _headers(headers: Mapping[str, str], faults: Sequence[Injected]) -> dict[str
     return {name: value for name, value in wanted.items() if value is not None}
 
 
-def _twisted(
+def _apply_faults(
     frames: Iterable[OutgoingFrame], faults: Sequence[Injected], end: ProviderServer, stream: bool
 ) -> Iterable[OutgoingFrame]:
     """The answer's frames under `faults`. BadRequest if one of them needs a stream."""
@@ -396,7 +400,7 @@ def _twisted(
             name = injected.fault.name
             raise BadRequest(f"The fault {name} needs a stream. Ask for one: set stream to true.")
         if not pieces and not injected.fault.whole_frames:
-            pieces, frames = True, in_pieces(frames)
+            pieces, frames = True, split_frames(frames)
         assert injected.fault.twist is not None
         frames = injected.fault.twist(list(frames), end, injected.number)
     return frames
@@ -431,11 +435,11 @@ class FrameResponse:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Plays until the end, or until the client disconnects."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._until_gone, receive, group.cancel_scope)
+            group.start_soon(self._wait_for_disconnect, receive, group.cancel_scope)
             await self._play(send)
             group.cancel_scope.cancel()
 
-    async def _until_gone(self, receive: Receive, scope: anyio.CancelScope) -> None:
+    async def _wait_for_disconnect(self, receive: Receive, scope: anyio.CancelScope) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         scope.cancel()
@@ -465,7 +469,7 @@ class FrameResponse:
         return {
             "type": "http.response.start",
             "status": self.status,
-            "headers": isolated(headers),
+            "headers": isolate_headers(headers),
         }
 
     def _sends(self) -> Iterator[tuple[float, bytes, str]]:

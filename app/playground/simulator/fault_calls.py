@@ -21,12 +21,12 @@ from playground.protocols.server import (
     ProviderServer,
     ReplyBlock,
     call,
-    encoded,
+    encode_json,
 )
-from playground.simulator.fault_transport import Frames, Twist
+from playground.simulator.fault_transport import FrameChange, Frames
 from playground.simulator.plan import forced_call
 
-Change = Callable[[ModelReply, ModelRequest, int], ModelReply]
+ReplyChange = Callable[[ModelReply, ModelRequest, int], ModelReply]
 """(the correct reply, the request, the number in the fault's name) -> the replacement."""
 
 _CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
@@ -37,7 +37,7 @@ _USAGE = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
 FieldEdit = Callable[[Any], None]
 """Gets the JSON value of a frame, and changes it in place."""
 
-Indexed = Callable[[int], int | None]
+IndexChange = Callable[[int], int | None]
 
 
 def some_call(reply: ModelReply, request: ModelRequest) -> ReplyBlock:
@@ -51,7 +51,7 @@ def some_call(reply: ModelReply, request: ModelRequest) -> ReplyBlock:
     return call(best.tool.name, best.arguments)
 
 
-def raw(written: Callable[[str, int], str], *, stop: str = "calls") -> Change:
+def rewrite_arguments(written: Callable[[str, int], str], *, stop: str = "calls") -> ReplyChange:
     """Only the first call, with its arguments rewritten; `written` gets their JSON text."""
 
     def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
@@ -64,17 +64,17 @@ def raw(written: Callable[[str, int], str], *, stop: str = "calls") -> Change:
     return change
 
 
-def values(rewritten: Callable[[Any], Any]) -> Callable[[str], str]:
+def rewrite_values(rewritten: Callable[[Any], Any]) -> Callable[[str], str]:
     """Arguments with each of their values rewritten."""
 
-    def written(text: str) -> str:
+    def rewrite_text(text: str) -> str:
         given = arguments_object(text) or {"city": "Paris"}
         return json.dumps({k: rewritten(v) for k, v in given.items()}, ensure_ascii=False)
 
-    return written
+    return rewrite_text
 
 
-def named(written: Callable[[str], str]) -> Change:
+def rename_call(written: Callable[[str], str]) -> ReplyChange:
     """Only the first call, with another name."""
 
     def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
@@ -97,34 +97,34 @@ def duplicate_keys(text: str) -> str:
     return f"{{{key}: {json.dumps(value)}, {key}: {json.dumps(other)}}}"
 
 
-def cut(text: str) -> str:
+def cut_half(text: str) -> str:
     """The first half, and always less than the whole."""
     return text[: max(1, len(text) // 2)]
 
 
-def of_another_type(value: Any) -> Any:
+def change_type(value: Any) -> Any:
     return 12345 if isinstance(value, str) else "not a number"
 
 
-def upside_down(value: Any) -> Any:
+def reverse_text(value: Any) -> Any:
     """A right-to-left override and a zero-width space: the displayed text differs from the data."""
     return f"\u202egnp.{value}\u202c\u200b" if isinstance(value, str) else value
 
 
-def with_first(text: str, value: str) -> str:
+def only_argument(text: str, value: str) -> str:
     """Only the first argument, with `value`, which is JSON text and may be invalid."""
     return f"{{{json.dumps(first_pair(text)[0])}: {value}}}"
 
 
-def huge(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
+def huge_argument(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """One argument of `number` characters in deltas of 8."""
     block = some_call(reply, request)
-    text = with_first(block.text, f'"{"abcdefgh" * (number // 8)}{"x" * (number % 8)}"')
+    text = only_argument(block.text, f'"{"abcdefgh" * (number // 8)}{"x" * (number % 8)}"')
     return ModelReply((replace(block, text=text, piece=8),), "calls")
 
 
-def deep(text: str, number: int) -> str:
-    return with_first(text, "[" * number + "]" * number)
+def deep_argument(text: str, number: int) -> str:
+    return only_argument(text, "[" * number + "]" * number)
 
 
 def many_keys(text: str, number: int) -> str:
@@ -143,33 +143,33 @@ def big_delta(reply: ModelReply, request: ModelRequest, number: int) -> ModelRep
     return ModelReply((ReplyBlock("text", "x" * size, piece=size),))
 
 
-def pair(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
+def repeat_call(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """The first call twice."""
-    return parallel(reply, request, 2)
+    return parallel_calls(reply, request, 2)
 
 
-def alone(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
+def single_call(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """Only the first call."""
-    return parallel(reply, request, 1)
+    return parallel_calls(reply, request, 1)
 
 
-def parallel(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
+def parallel_calls(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     return ModelReply((some_call(reply, request),) * number, "calls")
 
 
-def again(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
+def repeat_first_call(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
     """Repeats the first call of the session, whatever the results."""
     calls: list[MessagePart] = [p for m in request.messages for p in m.parts if p.kind == "call"]
     block = call(calls[0].name, calls[0].text) if calls else some_call(reply, request)
     return ModelReply((ReplyBlock("text", "Let me check that once more."), block), "calls")
 
 
-def saying(text: str) -> Change:
+def only_text(text: str) -> ReplyChange:
     """Only this text."""
     return lambda reply, request, number: ModelReply((ReplyBlock("text", text),))
 
 
-def stopped(stop: str, *, keep_calls: bool = True) -> Change:
+def change_stop(stop: str, *, keep_calls: bool = True) -> ReplyChange:
     """The same reply with another stop reason."""
 
     def change(reply: ModelReply, request: ModelRequest, number: int) -> ModelReply:
@@ -184,7 +184,9 @@ def cut_by_length(reply: ModelReply, request: ModelRequest, number: int) -> Mode
     if not request.offered:
         text = reply.text
         return ModelReply((ReplyBlock("text", text[: max(1, len(text) // 2)]),), "length")
-    return raw(lambda text, number: cut(text), stop="length")(reply, request, number)
+    return rewrite_arguments(lambda text, number: cut_half(text), stop="length")(
+        reply, request, number
+    )
 
 
 # -- in the JSON of frames and bodies: a call's id, name and index, the usage
@@ -199,12 +201,12 @@ class CallFields:
     of_name: dict[str, Any]
 
 
-def spots(value: Any) -> Iterator[CallFields]:
+def find_calls(value: Any) -> Iterator[CallFields]:
     """The calls in a JSON value; their arguments are not searched."""
     match value:
         case list():
             for item in value:
-                yield from spots(item)
+                yield from find_calls(item)
         case {"type": str() as kind} if kind in _CALL_TYPES:
             yield CallFields(value, "call_id" if "call_id" in value else "id", value)
         case {"functionCall": dict() as called}:
@@ -214,10 +216,10 @@ def spots(value: Any) -> Iterator[CallFields]:
         case dict():
             for name, item in value.items():
                 if name not in _ARGUMENTS:
-                    yield from spots(item)
+                    yield from find_calls(item)
 
 
-def numbered(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
+def find_indexes(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
     """The objects with the index of a call or block, and the name of that field."""
     match value:
         case {"type": str() as kind, "index": int()} if kind.startswith("content_block"):
@@ -231,10 +233,10 @@ def numbered(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
                         yield holder, "index"
         case dict():
             for item in value.values():
-                yield from numbered(item)
+                yield from find_indexes(item)
         case list():
             for item in value:
-                yield from numbered(item)
+                yield from find_indexes(item)
 
 
 def value_of(frame: OutgoingFrame) -> tuple[bytes, Any, bytes] | None:
@@ -250,10 +252,10 @@ def value_of(frame: OutgoingFrame) -> tuple[bytes, Any, bytes] | None:
     return frame.data[:start], value, frame.data[start + len(body) :]
 
 
-def edit_frames(edit: FieldEdit) -> Twist:
+def edit_frames(edit: FieldEdit) -> FrameChange:
     """Each frame with its JSON changed."""
 
-    def twist(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
+    def change_frames(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
         for frame in frames:
             located = value_of(frame)
             if located is None:
@@ -261,9 +263,9 @@ def edit_frames(edit: FieldEdit) -> Twist:
                 continue
             before, value, behind = located
             edit(value)
-            yield OutgoingFrame(before + encoded(value) + behind, frame.pause, frame.tag)
+            yield OutgoingFrame(before + encode_json(value) + behind, frame.pause, frame.tag)
 
-    return twist
+    return change_frames
 
 
 def _put(holder: dict[str, Any], key: str, value: Any) -> None:
@@ -273,14 +275,14 @@ def _put(holder: dict[str, Any], key: str, value: Any) -> None:
         del holder[key]
 
 
-def ids(changed: Callable[[str, int], str | None]) -> Twist:
+def change_ids(changed: Callable[[str, int], str | None]) -> FrameChange:
     """The id of each call changed; None leaves the field out. Receives (id, number of the call)."""
 
-    def twist(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
+    def change_frames(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
         known: dict[str, int] = {}
 
         def edit(value: Any) -> None:
-            for spot in spots(value):
+            for spot in find_calls(value):
                 given = spot.of_id.get(spot.id_key)
                 if given is not None:
                     place = known.setdefault(given, len(known))
@@ -288,7 +290,7 @@ def ids(changed: Callable[[str, int], str | None]) -> Twist:
 
         return edit_frames(edit)(frames, end, number)
 
-    return twist
+    return change_frames
 
 
 def changing_ids(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
@@ -296,7 +298,7 @@ def changing_ids(frames: Frames, end: ProviderServer, number: int) -> Iterable[O
     counted = count(1)
 
     def edit(value: Any) -> None:
-        for spot in spots(value):
+        for spot in find_calls(value):
             key = "id" if "call_id" in spot.of_id else spot.id_key
             spot.of_id[key] = f"{spot.of_id.get(key, 'call')}_{next(counted)}"
         if isinstance(value, dict) and "item_id" in value:
@@ -306,20 +308,20 @@ def changing_ids(frames: Frames, end: ProviderServer, number: int) -> Iterable[O
 
 
 def no_names(value: Any) -> None:
-    for spot in spots(value):
+    for spot in find_calls(value):
         spot.of_name.pop("name", None)
 
 
-def parted_names(share: float) -> Twist:
+def split_names(share: float) -> FrameChange:
     """This share of a name where a call begins (no name if that is empty), the rest with its next
     fragment."""
 
-    def twist(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
+    def change_frames(frames: Frames, end: ProviderServer, number: int) -> Iterable[OutgoingFrame]:
         held: list[str] = []
 
         def edit(value: Any) -> None:
             opens = value.get("type", _ADDED) == _ADDED
-            for spot in spots(value):
+            for spot in find_calls(value):
                 name = spot.of_name.get("name", "")
                 if held and not name:
                     spot.of_name["name"] = held.pop(0)
@@ -330,20 +332,20 @@ def parted_names(share: float) -> Twist:
 
         return edit_frames(edit)(frames, end, number)
 
-    return twist
+    return change_frames
 
 
-def indexes(changed: Indexed) -> Twist:
+def indexes(changed: IndexChange) -> FrameChange:
     """Every index of a call or block changed; None leaves the field out."""
 
     def edit(value: Any) -> None:
-        for holder, key in list(numbered(value)):
+        for holder, key in list(find_indexes(value)):
             _put(holder, key, changed(holder[key]))
 
     return edit_frames(edit)
 
 
-def interleaved(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
+def interleave(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
     """The frames of the calls interleaved, as if they were generated in parallel."""
     rows: dict[int, list[OutgoingFrame]] = {}
     within = [place for place, frame in enumerate(frames) if frame.tag == "args"]
@@ -367,11 +369,11 @@ def interleaved(frames: Frames, end: ProviderServer, number: int) -> Iterator[Ou
 
 def _index(frame: OutgoingFrame) -> int | None:
     located = value_of(frame)
-    holders = list(numbered(located[1])) if located else []
+    holders = list(find_indexes(located[1])) if located else []
     return holders[0][0][holders[0][1]] if holders else None
 
 
-def usage(odd: Any) -> Twist:
+def usage(odd: Any) -> FrameChange:
     """The token counts replaced by `odd`; None leaves them out."""
 
     def edit(value: Any) -> None:
@@ -381,14 +383,14 @@ def usage(odd: Any) -> Twist:
         elif isinstance(value, dict):
             for name in list(value):
                 if name in _USAGE:
-                    _put(value, name, odd and _odd(value[name], odd))
+                    _put(value, name, odd and _replace_counts(value[name], odd))
                 else:
                     edit(value[name])
 
     return edit_frames(edit)
 
 
-def _odd(value: Any, odd: Any) -> Any:
+def _replace_counts(value: Any, odd: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _odd(item, odd) for name, item in value.items()}
+        return {name: _replace_counts(item, odd) for name, item in value.items()}
     return odd

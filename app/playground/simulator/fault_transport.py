@@ -52,11 +52,11 @@ SENTENCES = {
 HTML = b"<!doctype html><html><body><h1>It works!</h1><p>This is no API.</p></body></html>"
 JSON, SSE, PAGE = "application/json", "text/event-stream", "text/html; charset=utf-8"
 
-Twist = Callable[[Frames, ProviderServer, int], Iterable[OutgoingFrame]]
+FrameChange = Callable[[Frames, ProviderServer, int], Iterable[OutgoingFrame]]
 """(the frames of a valid answer, protocol server, the fault's number) -> the replacement."""
 
-Keep = Callable[[Frames, int], Iterable[OutgoingFrame]]
-Then = OutgoingFrame | Callable[[Frames, ProviderServer], Iterable[OutgoingFrame]]
+FrameSelection = Callable[[Frames, int], Iterable[OutgoingFrame]]
+FrameSource = OutgoingFrame | Callable[[Frames, ProviderServer], Iterable[OutgoingFrame]]
 
 _DRIPS = 50
 _DRIP_S = 0.002
@@ -65,10 +65,10 @@ _PING_S = 0.05
 _PIECE = 16
 """Bytes; small enough that the shortest JSON answer has as many pieces as a stream has frames."""
 
-Raw = Callable[[Mapping[str, str], Frames, int], Iterator[OutgoingFrame]]
+SocketBytes = Callable[[Mapping[str, str], Frames, int], Iterator[OutgoingFrame]]
 """(the headers, the frames of a valid answer, the number in the name) -> the socket's bytes."""
 
-Part = OutgoingFrame | Callable[[Mapping[str, str], Frames, int], Iterable[OutgoingFrame]]
+SocketPart = OutgoingFrame | Callable[[Mapping[str, str], Frames, int], Iterable[OutgoingFrame]]
 
 _BYE = struct.pack("ii", 1, 0)
 """SO_LINGER on, zero seconds: closing such a socket resets the connection."""
@@ -89,7 +89,7 @@ Answer = Callable[[ProviderServer, int, str], Canned]
 """(protocol server, the number in the fault's name, the given key) -> the answer."""
 
 
-def canned(status: int, body: bytes = b"", kind: str = JSON) -> Answer:
+def canned_answer(status: int, body: bytes = b"", kind: str = JSON) -> Answer:
     return lambda end, number, key: Canned(status, body, {"content-type": kind})
 
 
@@ -104,7 +104,7 @@ def error_body(end: ProviderServer, status: int, sentence: str = "") -> bytes:
     return end.error(provider_error(end, status, sentence), "req_fault")
 
 
-def status(status: int, retry_after: str = "") -> Answer:
+def status_answer(status: int, retry_after: str = "") -> Answer:
     """An error answer of `status`."""
     headers = {"content-type": JSON} | ({"retry-after": retry_after} if retry_after else {})
     return lambda end, number, key: Canned(status, error_body(end, status), headers)
@@ -144,7 +144,7 @@ def redirect(end: ProviderServer, number: int, key: str) -> Canned:
 # -- the frames of a valid answer, changed
 
 
-def in_pieces(frames: Iterable[OutgoingFrame]) -> Iterator[OutgoingFrame]:
+def split_frames(frames: Iterable[OutgoingFrame]) -> Iterator[OutgoingFrame]:
     """A JSON body in pieces, so that faults that count frames can cut it; the pause comes first."""
     for frame in frames:
         for start in range(0, len(frame.data), _PIECE):
@@ -152,23 +152,23 @@ def in_pieces(frames: Iterable[OutgoingFrame]) -> Iterator[OutgoingFrame]:
             yield OutgoingFrame(frame.data[start : start + _PIECE], pause, frame.tag)
 
 
-def until(keep: Keep, *then: Then) -> Twist:
+def cut_after(keep: FrameSelection, *then: FrameSource) -> FrameChange:
     """The frames that `keep` selects, followed by `then`; without it, by a regular end."""
 
-    def twist(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
+    def change_frames(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
         yield from keep(frames, number)
         for what in then:
             yield from [what] if isinstance(what, OutgoingFrame) else what(frames, end)
 
-    return twist
+    return change_frames
 
 
-def first(frames: Frames, number: int) -> Frames:
+def first_frames(frames: Frames, number: int) -> Frames:
     """This many frames."""
     return frames[:number]
 
 
-def at(place: int) -> Keep:
+def frames_before(place: int) -> FrameSelection:
     """The frames before this one."""
     return lambda frames, number: frames[:place]
 
@@ -177,23 +177,23 @@ def all_frames(frames: Frames, number: int) -> Frames:
     return frames
 
 
-def half(frames: Frames, number: int) -> Frames:
+def half_frames(frames: Frames, number: int) -> Frames:
     return frames[: len(frames) // 2]
 
 
 def first_bytes(frames: Frames, number: int) -> Frames:
     """This many bytes, and always less than the whole."""
-    data = joined(frames)
+    data = join_frames(frames)
     return [OutgoingFrame(data[: min(number, len(data) - 1)])]
 
 
-def into_frame(frames: Frames, number: int) -> Frames:
+def cut_in_frame(frames: Frames, number: int) -> Frames:
     """This many frames and half of the next."""
     broken = [OutgoingFrame(f.data[: len(f.data) // 2]) for f in frames[number : number + 1]]
     return [*frames[:number], *broken]
 
 
-def into_arguments(frames: Frames, number: int) -> Frames:
+def cut_in_arguments(frames: Frames, number: int) -> Frames:
     """Up to the middle of a call's arguments; half of the answer if there is no call."""
     within = [place for place, frame in enumerate(frames) if frame.tag == "args"]
     # The first frame of a call opens it: at least one with real arguments is kept.
@@ -201,43 +201,43 @@ def into_arguments(frames: Frames, number: int) -> Frames:
     return frames[: last + 1]
 
 
-def into_character(frames: Frames, number: int) -> Iterator[OutgoingFrame]:
+def cut_in_character(frames: Frames, number: int) -> Iterator[OutgoingFrame]:
     """Up to the middle of a multi-byte character."""
     for frame in frames:
-        if wide := _wide(frame.data):
+        if wide := _multibyte_place(frame.data):
             yield OutgoingFrame(frame.data[:wide], frame.pause)
             return
         yield frame
 
 
-def up_to_last(tag: str) -> Keep:
+def up_to_last(tag: str) -> FrameSelection:
     """All frames up to the last one with this tag."""
     return lambda frames, number: frames[: _last(frames, tag) + 1]
 
 
-def rest_from(start: Callable[[Frames], int]) -> Then:
+def rest_from(start: Callable[[Frames], int]) -> FrameSource:
     """The frames from `start` on, as in the valid answer."""
     return lambda frames, end: frames[start(frames) :]
 
 
-def event(data: bytes) -> Then:
+def event(data: bytes) -> FrameSource:
     """`data` as an event of the protocol: a line, or an SSE event."""
     return lambda frames, end: [
         OutgoingFrame(b"data: %s\n\n" % data if speaks_sse(end) else data + b"\n")
     ]
 
 
-def error_told(frames: Frames, end: ProviderServer) -> Frames:
+def error_frames(frames: Frames, end: ProviderServer) -> Frames:
     """An error in an event of the protocol."""
     return [OutgoingFrame(end.error_frame(provider_error(end, 529)))]
 
 
-def error_bare(frames: Frames, end: ProviderServer) -> Frames:
+def bare_error(frames: Frames, end: ProviderServer) -> Frames:
     """An error as a separate body, outside of any frame."""
     return [OutgoingFrame(error_body(end, 500) + b"\n")]
 
 
-def text_again(frames: Frames, end: ProviderServer) -> Iterable[OutgoingFrame]:
+def repeat_text(frames: Frames, end: ProviderServer) -> Iterable[OutgoingFrame]:
     return (frame for frame in frames if frame.tag == "text")
 
 
@@ -246,16 +246,16 @@ def pings(frames: Frames, end: ProviderServer) -> Iterator[OutgoingFrame]:
     return repeat(OutgoingFrame(b": ping\n\n" if speaks_sse(end) else b"\n", _PING_S, "slow"))
 
 
-def opened(frames: Frames, end: ProviderServer) -> Frames:
+def open_event(frames: Frames, end: ProviderServer) -> Frames:
     """The start of an event with a text."""
     return [OutgoingFrame(b'data: {"x":"' if speaks_sse(end) else b'{"x":"')]
 
 
-def forever(data: bytes) -> Then:
+def repeat_data(data: bytes) -> FrameSource:
     return lambda frames, end: repeat(OutgoingFrame(data))
 
 
-def last_forever(tag: str) -> Then:
+def repeat_last(tag: str) -> FrameSource:
     """The last frame with this tag, many at once, endlessly."""
     return lambda frames, end: repeat(
         OutgoingFrame(frames[_last(frames, tag)].data * 64, tag="text")
@@ -270,32 +270,32 @@ def speaks_sse(end: ProviderServer) -> bool:
     return end.stream_type.startswith(SSE)
 
 
-def without(*tags: str) -> Twist:
+def drop_frames(*tags: str) -> FrameChange:
     """All frames except those with these tags."""
     return lambda frames, end, number: (frame for frame in frames if frame.tag not in tags)
 
 
-def again(tag: str) -> Twist:
+def repeat_frames(tag: str) -> FrameChange:
     """The frames with this tag twice."""
     return lambda frames, end, number: (
         frame for frame in frames for _ in range(1 + (frame.tag == tag))
     )
 
 
-def each(written: Callable[[bytes], bytes], ahead: bytes = b"") -> Twist:
+def reencode_frames(written: Callable[[bytes], bytes], ahead: bytes = b"") -> FrameChange:
     """Every frame in another valid encoding, `ahead` before all of them."""
 
-    def twist(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
+    def change_frames(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
         if ahead:
             yield OutgoingFrame(ahead)
         for frame in frames:
             data = written(frame.data.replace(b"\r\n", b"\n"))
             yield OutgoingFrame(data, frame.pause, frame.tag)
 
-    return twist
+    return change_frames
 
 
-def tight(data: bytes) -> bytes:
+def remove_spaces(data: bytes) -> bytes:
     """Without the space that may follow a colon."""
     return data.replace(b"data: ", b"data:").replace(b"event: ", b"event:")
 
@@ -310,14 +310,14 @@ def comment_flood(frames: Frames, end: ProviderServer, number: int) -> Iterator[
 def utf8_split(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
     """Each frame in two parts, split inside a multi-byte character if it has one."""
     for frame in frames:
-        if wide := _wide(frame.data):
+        if wide := _multibyte_place(frame.data):
             yield OutgoingFrame(frame.data[:wide], frame.pause)
             yield OutgoingFrame(frame.data[wide:])
         else:
             yield frame
 
 
-def _wide(data: bytes) -> int:
+def _multibyte_place(data: bytes) -> int:
     """A place inside the first multi-byte character; 0 if there is none."""
     return next((place + 1 for place, byte in enumerate(data) if byte >= 0xC0), 0)
 
@@ -333,33 +333,33 @@ def utf8_invalid(frames: Frames, end: ProviderServer, number: int) -> Iterator[O
             yield frame
 
 
-def whole(written: Callable[[bytes], Iterable[bytes]], pause: float = 0.0) -> Twist:
+def reencode_body(written: Callable[[bytes], Iterable[bytes]], pause: float = 0.0) -> FrameChange:
     """All bytes in other pieces, each after the same pause."""
     tag: Literal["slow", "other"] = "slow" if pause else "other"
     return lambda frames, end, number: (
-        OutgoingFrame(piece, pause, tag) for piece in written(joined(frames))
+        OutgoingFrame(piece, pause, tag) for piece in written(join_frames(frames))
     )
 
 
-def joined(frames: Frames) -> bytes:
+def join_frames(frames: Frames) -> bytes:
     return b"".join(frame.data for frame in frames)
 
 
-def cut_up(data: bytes, size: int) -> Iterator[bytes]:
+def split_bytes(data: bytes, size: int) -> Iterator[bytes]:
     return (data[start : start + size] for start in range(0, len(data), size))
 
 
-def dripped(data: bytes) -> Iterator[bytes]:
-    return cut_up(data, max(1, len(data) // _DRIPS))
+def split_drips(data: bytes) -> Iterator[bytes]:
+    return split_bytes(data, max(1, len(data) // _DRIPS))
 
 
-drip = whole(dripped, _DRIP_S)
+drip = reencode_body(split_drips, _DRIP_S)
 
 
-def gzipped(data: bytes) -> Iterator[bytes]:
+def gzip_pieces(data: bytes) -> Iterator[bytes]:
     """Compressed, in a few pieces."""
     packed = gzip.compress(data, mtime=0)
-    return cut_up(packed, len(packed) // 3 + 1)
+    return split_bytes(packed, len(packed) // 3 + 1)
 
 
 def gzip_cut(data: bytes) -> Iterator[bytes]:
@@ -371,7 +371,7 @@ def gzip_cut(data: bytes) -> Iterator[bytes]:
 def gzip_bomb(frames: Frames, end: ProviderServer, number: int) -> Iterator[OutgoingFrame]:
     """The beginning, then this many MiB of blank lines, compressed to a thousandth."""
     press = zlib.compressobj(wbits=31)
-    yield OutgoingFrame(press.compress(joined(frames[:1])))
+    yield OutgoingFrame(press.compress(join_frames(frames[:1])))
     for _ in range(number):
         if data := press.compress(b"\n" * 1024 * 1024):
             yield OutgoingFrame(data)
@@ -413,12 +413,12 @@ def _reset(transport: asyncio.Transport) -> None:
     transport.abort()
 
 
-def can(scope: Scope) -> bool:
+def has_socket(scope: Scope) -> bool:
     """Whether the server of this request provides its connection."""
     return SOCKET in (scope.get("extensions") or {})
 
 
-def socket_gets(*parts: Part) -> Raw:
+def socket_gets(*parts: SocketPart) -> SocketBytes:
     """These parts, one after the other."""
 
     def raw(headers: Mapping[str, str], frames: Frames, number: int) -> Iterator[OutgoingFrame]:
@@ -428,7 +428,7 @@ def socket_gets(*parts: Part) -> Raw:
     return raw
 
 
-def head(more: str, status: str = "200 OK") -> Part:
+def head(more: str, status: str = "200 OK") -> SocketPart:
     """The status line and the headers, including `more`."""
     return lambda headers, frames, number: [_head(headers, more, status=status)]
 
@@ -448,9 +448,9 @@ def giant_head(headers: Mapping[str, str], frames: Frames, number: int) -> Frame
     return [_head(headers, "x-padding: " + "x" * (number * 1024), CHUNKED)]
 
 
-def half_of_promised(headers: Mapping[str, str], frames: Frames, number: int) -> Frames:
+def half_body(headers: Mapping[str, str], frames: Frames, number: int) -> Frames:
     """Half of the bytes that the header promises."""
-    data = joined(frames)
+    data = join_frames(frames)
     length = f"content-length: {len(data)}"
     return [_head(headers, length), OutgoingFrame(data[: len(data) // 2])]
 
@@ -459,7 +459,7 @@ def body(headers: Mapping[str, str], frames: Frames, number: int) -> Frames:
     return frames
 
 
-def chunks(keep: Keep) -> Part:
+def chunks(keep: FrameSelection) -> SocketPart:
     """Frames in chunked encoding (HTTP/1.1), without the last chunk."""
     return lambda headers, frames, number: (
         OutgoingFrame(b"%x\r\n%s\r\n" % (len(frame.data), frame.data))

@@ -17,8 +17,8 @@ from playground.core.errors import BadInput
 from playground.protocols.server import CUT, RESET, STALL, ModelReply, OutgoingFrame, ProviderServer
 from playground.simulator import fault_calls as calls
 from playground.simulator import fault_transport as t
-from playground.simulator.fault_calls import Change
-from playground.simulator.fault_transport import Answer, Raw, Twist
+from playground.simulator.fault_calls import ReplyChange
+from playground.simulator.fault_transport import Answer, FrameChange, SocketBytes
 
 _IN_PROMPT = re.compile(r"\[\[fault:([a-z0-9-]+)\]\]")
 
@@ -33,7 +33,7 @@ _NO_SIZE = OutgoingFrame(b"zz\r\nnonsense\r\n")
 
 
 @dataclass(frozen=True)
-class Only:
+class FaultScope:
     """The protocols for which a fault has a meaning, and in a clause what the others lack."""
 
     protocols: tuple[str, ...]
@@ -57,9 +57,9 @@ class FaultRow:
     number: int = 0
     _: KW_ONLY
     answer: Answer | None = None
-    change: Change | None = None
-    twist: Twist | None = None
-    raw: Raw | None = None
+    change: ReplyChange | None = None
+    twist: FrameChange | None = None
+    raw: SocketBytes | None = None
     headers: Mapping[str, str | None] = field(default_factory=dict)
     unstreamed: bool = False
     always: bool = False
@@ -67,7 +67,7 @@ class FaultRow:
     any_body: bool = False
     whole_frames: bool = False
     endless: bool = False
-    only: Only | None = None
+    only: FaultScope | None = None
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,17 @@ class Injected:
     number: int
 
 
-_ON_SSE = Only((*_STARTED, "gemini"), "its stream is JSON lines")
-_WITH_MARKER = Only(_STARTED[:2], "the end is sent once, in one frame")
-_WITH_START = Only(_STARTED, "no frame opens an answer")
-_IN_FRAGMENTS = Only(_STARTED[1:], "a call comes in one piece, or is identified by its index")
-_IN_DELTAS = Only(_STARTED, "a call comes in one piece")
-_NUMBERED = Only((*_STARTED, "ollama"), "calls have no index")
-_NAME_IN_PIECES = Only(("openai_chat",), "a name is not streamed")
-_NAME_ONCE = Only(_STARTED[1:], "a name is sent once, at the start of the call")
+_ON_SSE = FaultScope((*_STARTED, "gemini"), "its stream is JSON lines")
+_WITH_MARKER = FaultScope(_STARTED[:2], "the end is sent once, in one frame")
+_WITH_START = FaultScope(_STARTED, "no frame opens an answer")
+_IN_FRAGMENTS = FaultScope(_STARTED[1:], "a call comes in one piece, or is identified by its index")
+_IN_DELTAS = FaultScope(_STARTED, "a call comes in one piece")
+_NUMBERED = FaultScope((*_STARTED, "ollama"), "calls have no index")
+_NAME_IN_PIECES = FaultScope(("openai_chat",), "a name is not streamed")
+_NAME_ONCE = FaultScope(_STARTED[1:], "a name is sent once, at the start of the call")
 
 
-def meaningless(fault: FaultRow, end: ProviderServer) -> str:
+def scope_error(fault: FaultRow, end: ProviderServer) -> str:
     """A sentence if `fault` has no meaning for the protocol of `end`, else ""."""
     if fault.only is None or end.name in fault.only.protocols:
         return ""
@@ -102,36 +102,36 @@ def _answer(name: str, about: str, answer: Answer, number: int = 0, **more: Any)
     return FaultRow(name, about, number, answer=answer, **more)
 
 
-def _wire(name: str, about: str, twist: Twist, number: int = 0, **more: Any) -> FaultRow:
+def _wire(name: str, about: str, twist: FrameChange, number: int = 0, **more: Any) -> FaultRow:
     return FaultRow(name, about, number, twist=twist, **more)
 
 
-def _bytes(name: str, about: str, twist: Twist, number: int = 0, **more: Any) -> FaultRow:
+def _bytes(name: str, about: str, twist: FrameChange, number: int = 0, **more: Any) -> FaultRow:
     return FaultRow(name, about, number, twist=twist, any_body=True, **more)
 
 
-def _wide(name: str, about: str, twist: Twist) -> FaultRow:
+def _utf8(name: str, about: str, twist: FrameChange) -> FaultRow:
     """In a text with multi-byte characters."""
-    change = calls.saying("Grüße aus Köln, 世界! 🌍 Ça marche.")
+    change = calls.only_text("Grüße aus Köln, 世界! 🌍 Ça marche.")
     return FaultRow(f"utf8-{name}", about, change=change, twist=twist, any_body=True, always=True)
 
 
-def _raw(name: str, about: str, *parts: t.Part, number: int = 0) -> FaultRow:
+def _raw(name: str, about: str, *parts: t.SocketPart, number: int = 0) -> FaultRow:
     return FaultRow(name, about, number, raw=t.socket_gets(*parts))
 
 
-def _chunks(name: str, about: str, keep: t.Keep, *more: t.Part) -> FaultRow:
+def _chunks(name: str, about: str, keep: t.FrameSelection, *more: t.SocketPart) -> FaultRow:
     """A chunked body without the last chunk."""
     return _raw(name, about, t.head(t.CHUNKED), t.chunks(keep), *more, CUT)
 
 
 def _sse(name: str, about: str, written: Callable[[bytes], bytes], ahead: bytes = b"") -> FaultRow:
-    return FaultRow(f"sse-{name}", about, twist=t.each(written, ahead), only=_ON_SSE)
+    return FaultRow(f"sse-{name}", about, twist=t.reencode_frames(written, ahead), only=_ON_SSE)
 
 
-def _event(name: str, about: str, data: bytes, only: Only | None = None) -> FaultRow:
+def _event(name: str, about: str, data: bytes, only: FaultScope | None = None) -> FaultRow:
     """An odd event after the first frame."""
-    twist = t.until(t.at(1), t.event(data), t.rest_from(lambda frames: 1))
+    twist = t.cut_after(t.frames_before(1), t.event(data), t.rest_from(lambda frames: 1))
     return FaultRow(f"sse-{name}", about, twist=twist, only=only)
 
 
@@ -140,22 +140,29 @@ def _headers(name: str, about: str, kind: str | None) -> FaultRow:
 
 
 _ANSWERS = (
-    *(_answer(f"http-{code}", sentence, t.status(code)) for code, sentence in t.SENTENCES.items()),
+    *(
+        _answer(f"http-{code}", sentence, t.status_answer(code))
+        for code, sentence in t.SENTENCES.items()
+    ),
     _answer("http-401-echo-key", "a refused key, repeated in the error", t.echo_key),
     _answer("http-429-retry-N", "429 with Retry-After of N seconds", t.retry, 1),
-    _answer("http-429-date", "429 with a Retry-After in the past", t.status(429, _PAST)),
-    _answer("http-429-junk", "429 with a Retry-After that is not a number", t.status(429, "soon")),
-    _answer("http-429-then-ok-N", "429 N times", t.status(429), 2, then_ok=True),
-    _answer("http-500-then-ok-N", "500 N times", t.status(500), 1, then_ok=True),
-    _answer("http-500-html", "an HTML error page", t.canned(500, t.HTML, t.PAGE)),
-    _answer("http-500-empty", "an error without a body", t.canned(500)),
-    _answer("http-500-huge", "an error page of 1 MiB", t.canned(500, t.HTML + _MIB, "text/html")),
-    _answer("http-204", "no content at all", t.canned(204)),
-    _answer("http-299", "an unknown status", t.canned(299, b'{"ok":true}')),
-    _answer("html-200", "an HTML page with status 200", t.canned(200, t.HTML, t.PAGE)),
-    _answer("html-200-as-sse", "HTML labelled as a stream", t.canned(200, t.HTML, t.SSE)),
-    _answer("empty-200", "an empty body", t.canned(200)),
-    _answer("empty-sse", "an empty stream", t.canned(200, b"", t.SSE)),
+    _answer("http-429-date", "429 with a Retry-After in the past", t.status_answer(429, _PAST)),
+    _answer(
+        "http-429-junk", "429 with a Retry-After that is not a number", t.status_answer(429, "soon")
+    ),
+    _answer("http-429-then-ok-N", "429 N times", t.status_answer(429), 2, then_ok=True),
+    _answer("http-500-then-ok-N", "500 N times", t.status_answer(500), 1, then_ok=True),
+    _answer("http-500-html", "an HTML error page", t.canned_answer(500, t.HTML, t.PAGE)),
+    _answer("http-500-empty", "an error without a body", t.canned_answer(500)),
+    _answer(
+        "http-500-huge", "an error page of 1 MiB", t.canned_answer(500, t.HTML + _MIB, "text/html")
+    ),
+    _answer("http-204", "no content at all", t.canned_answer(204)),
+    _answer("http-299", "an unknown status", t.canned_answer(299, b'{"ok":true}')),
+    _answer("html-200", "an HTML page with status 200", t.canned_answer(200, t.HTML, t.PAGE)),
+    _answer("html-200-as-sse", "HTML labelled as a stream", t.canned_answer(200, t.HTML, t.SSE)),
+    _answer("empty-200", "an empty body", t.canned_answer(200)),
+    _answer("empty-sse", "an empty stream", t.canned_answer(200, b"", t.SSE)),
     _answer("json-error-200", "an error object with status 200", t.error_as_success),
     _answer("json-error-in-sse", "a stream with one error", t.error_event),
     _answer("redirect-N", "a redirect of status N", t.redirect, 307),
@@ -186,41 +193,55 @@ _STREAMS = (
     FaultRow(
         "json-instead-of-sse", "one JSON body although a stream was requested", unstreamed=True
     ),
-    _wire("error-mid", "an error event half-way", t.until(t.half, t.error_told)),
+    _wire("error-mid", "an error event half-way", t.cut_after(t.half_frames, t.error_frames)),
     _wire(
         "error-then-more",
         "an error event, then the rest",
-        t.until(t.half, t.error_told, t.rest_from(lambda frames: len(frames) // 2)),
+        t.cut_after(t.half_frames, t.error_frames, t.rest_from(lambda frames: len(frames) // 2)),
     ),
-    _wire("error-mid-http-body", "a bare error half-way", t.until(t.half, t.error_bare)),
-    FaultRow("error-failed", "an end that reports a failure", change=calls.stopped("error")),
-    _bytes("cut-after-N", "the connection is lost after N frames", t.until(t.first, CUT), 3),
-    _bytes("cut-bytes-N", "the connection is lost after N bytes", t.until(t.first_bytes, CUT), 700),
-    _bytes("rst-after-N", "the connection is lost in frame N + 1", t.until(t.into_frame, CUT), 3),
-    _bytes("clean-end-after-N", "a clean end after N frames", t.until(t.first), 5),
+    _wire("error-mid-http-body", "a bare error half-way", t.cut_after(t.half_frames, t.bare_error)),
+    FaultRow("error-failed", "an end that reports a failure", change=calls.change_stop("error")),
     _bytes(
-        "clean-end-mid-args", "a clean end in the middle of arguments", t.until(t.into_arguments)
+        "cut-after-N", "the connection is lost after N frames", t.cut_after(t.first_frames, CUT), 3
     ),
-    _bytes("stall-after-N", "silence after N frames", t.until(t.first, STALL), 3),
-    _wire("no-done", "no end marker", t.without("marker"), only=_WITH_MARKER),
-    _wire("done-twice", "the end marker twice", t.again("marker"), only=_WITH_MARKER),
-    _wire("finish-missing", "no finish reason and no end marker", t.without("finish", "marker")),
-    _wire("start-twice", "the first frame twice", t.again("start"), only=_WITH_START),
-    _wire("no-start", "the first frame left out", t.without("start"), only=_WITH_START),
-    _wire("data-after-done", "more text after the end", t.until(t.all_frames, t.text_again)),
-    _wire("open-after-done", "a connection held open after the end", t.until(t.all_frames, STALL)),
-    _wide("split", "multi-byte characters, split", t.utf8_split),
-    _wide("truncated", "a clean end in the middle of a character", t.until(t.into_character)),
+    _bytes(
+        "cut-bytes-N", "the connection is lost after N bytes", t.cut_after(t.first_bytes, CUT), 700
+    ),
+    _bytes(
+        "rst-after-N", "the connection is lost in frame N + 1", t.cut_after(t.cut_in_frame, CUT), 3
+    ),
+    _bytes("clean-end-after-N", "a clean end after N frames", t.cut_after(t.first_frames), 5),
+    _bytes(
+        "clean-end-mid-args",
+        "a clean end in the middle of arguments",
+        t.cut_after(t.cut_in_arguments),
+    ),
+    _bytes("stall-after-N", "silence after N frames", t.cut_after(t.first_frames, STALL), 3),
+    _wire("no-done", "no end marker", t.drop_frames("marker"), only=_WITH_MARKER),
+    _wire("done-twice", "the end marker twice", t.repeat_frames("marker"), only=_WITH_MARKER),
+    _wire(
+        "finish-missing", "no finish reason and no end marker", t.drop_frames("finish", "marker")
+    ),
+    _wire("start-twice", "the first frame twice", t.repeat_frames("start"), only=_WITH_START),
+    _wire("no-start", "the first frame left out", t.drop_frames("start"), only=_WITH_START),
+    _wire("data-after-done", "more text after the end", t.cut_after(t.all_frames, t.repeat_text)),
+    _wire(
+        "open-after-done", "a connection held open after the end", t.cut_after(t.all_frames, STALL)
+    ),
+    _utf8("split", "multi-byte characters, split", t.utf8_split),
+    _utf8("truncated", "a clean end in the middle of a character", t.cut_after(t.cut_in_character)),
     _wire("utf8-invalid", "a byte that is not UTF-8", t.utf8_invalid),
-    FaultRow("lone-surrogate", "half a character", change=calls.saying("Half: \ud800 and on.")),
-    _bytes("one-byte-chunks", "every byte alone", t.whole(lambda data: t.cut_up(data, 1))),
-    _bytes("all-in-one", "the whole stream at once", t.whole(lambda data: [data])),
+    FaultRow("lone-surrogate", "half a character", change=calls.only_text("Half: \ud800 and on.")),
+    _bytes(
+        "one-byte-chunks", "every byte alone", t.reencode_body(lambda data: t.split_bytes(data, 1))
+    ),
+    _bytes("all-in-one", "the whole stream at once", t.reencode_body(lambda data: [data])),
     _bytes("drip", "a few bytes at a time", t.drip),
-    _wire("crlf", "CRLF line ends", t.each(lambda data: data.replace(b"\n", b"\r\n"))),
+    _wire("crlf", "CRLF line ends", t.reencode_frames(lambda data: data.replace(b"\n", b"\r\n"))),
     _wire("comment-flood", "N comments before each frame", t.comment_flood, 50),
     _sse("bom", "a byte order mark first", bytes, b"\xef\xbb\xbf"),
     _sse("cr", "CR line ends", lambda data: data.replace(b"\n", b"\r")),
-    _sse("no-space", "no space after `data:`", t.tight),
+    _sse("no-space", "no space after `data:`", t.remove_spaces),
     # The JSON of an event over several `data` lines: a line break is a space to JSON.
     _sse(
         "multi-data", "an event with two data lines", lambda d: d.replace(b'{"', b'{\ndata: "', 1)
@@ -235,11 +256,11 @@ _STREAMS = (
     _headers("wrong-content-type", "a stream of text/plain", "text/plain"),
     _headers("no-content-type", "a body without a type", None),
     _headers("charset-latin1", "a wrong charset", f"{t.SSE}; charset=iso-8859-1"),
-    _bytes("gzip", "a compressed body", t.whole(t.gzipped), headers=_GZIP),
+    _bytes("gzip", "a compressed body", t.reencode_body(t.gzip_pieces), headers=_GZIP),
     FaultRow(
         "gzip-lie", "labelled as compressed, but not compressed", headers=_GZIP, any_body=True
     ),
-    _bytes("gzip-cut", "half a compressed body", t.whole(t.gzip_cut), headers=_GZIP),
+    _bytes("gzip-cut", "half a compressed body", t.reencode_body(t.gzip_cut), headers=_GZIP),
     _bytes("gzip-bomb-N", "a few kB that expand to N MiB", t.gzip_bomb, 256, headers=_GZIP),
     _raw(
         "close-framing",
@@ -248,23 +269,28 @@ _STREAMS = (
         t.body,
         CUT,
     ),
-    _chunks("bad-chunk-size", "a chunk with an invalid size", t.half, _NO_SIZE),
-    _chunks("no-last-chunk", "half a body, no last chunk", t.half),
+    _chunks("bad-chunk-size", "a chunk with an invalid size", t.half_frames, _NO_SIZE),
+    _chunks("no-last-chunk", "half a body, no last chunk", t.half_frames),
     _chunks("complete-no-last-chunk", "all of it, no last chunk", t.all_frames),
-    _raw("short-body", "half of the promised length", t.half_of_promised, CUT),
+    _raw("short-body", "half of the promised length", t.half_body, CUT),
     *(
-        _wire(name, about, t.until(keep, *then), endless=True)
+        _wire(name, about, t.cut_after(keep, *then), endless=True)
         for name, about, keep, then in (
-            ("pings-forever", "keep-alives only", t.at(3), (t.pings,)),
+            ("pings-forever", "keep-alives only", t.frames_before(3), (t.pings,)),
             (
                 "endless-line",
                 "an event that never ends",
-                t.at(1),
-                (t.opened, t.forever(b"x" * 65536)),
+                t.frames_before(1),
+                (t.open_event, t.repeat_data(b"x" * 65536)),
             ),
-            ("endless-text", "endless text", t.up_to_last("text"), (t.last_forever("text"),)),
-            ("endless-args", "endless arguments", t.up_to_last("args"), (t.last_forever("args"),)),
-            ("unlimited-blank", "endless blank lines", t.at(3), (t.forever(b"\n" * 65536),)),
+            ("endless-text", "endless text", t.up_to_last("text"), (t.repeat_last("text"),)),
+            ("endless-args", "endless arguments", t.up_to_last("args"), (t.repeat_last("args"),)),
+            (
+                "unlimited-blank",
+                "endless blank lines",
+                t.frames_before(3),
+                (t.repeat_data(b"\n" * 65536),),
+            ),
         )
     ),
     FaultRow("big-delta-N", "a delta of N MiB", 9, change=calls.big_delta),
@@ -275,49 +301,59 @@ _STREAMS = (
 # -- the model's output: calls, ids, text, ends
 
 
-def _says(name: str, about: str, change: Change, number: int = 0, **more: Any) -> FaultRow:
+def _change(name: str, about: str, change: ReplyChange, number: int = 0, **more: Any) -> FaultRow:
     return FaultRow(name, about, number, change=change, **more)
 
 
 def _args(name: str, about: str, written: Callable[[str], str]) -> FaultRow:
     """Only the first call, with the JSON text of its arguments rewritten by `written`."""
-    return FaultRow(f"args-{name}", about, change=calls.raw(lambda text, number: written(text)))
+    return FaultRow(
+        f"args-{name}", about, change=calls.rewrite_arguments(lambda text, number: written(text))
+    )
 
 
 def _value(name: str, about: str, value: str) -> FaultRow:
     """The first argument with `value`, which is JSON text and may be invalid."""
-    return _args(name, about, lambda text: calls.with_first(text, value))
+    return _args(name, about, lambda text: calls.only_argument(text, value))
 
 
-def _named(name: str, about: str, written: Callable[[str], str]) -> FaultRow:
-    return FaultRow(f"tool-{name}", about, change=calls.named(written))
+def _tool_name(name: str, about: str, written: Callable[[str], str]) -> FaultRow:
+    return FaultRow(f"tool-{name}", about, change=calls.rename_call(written))
 
 
-def _edited(name: str, about: str, twist: Twist, change: Change = calls.pair) -> FaultRow:
+def _body_edit(
+    name: str, about: str, twist: FrameChange, change: ReplyChange = calls.repeat_call
+) -> FaultRow:
     """Fields in the JSON of frames or of a body."""
     return FaultRow(name, about, change=change, twist=twist, any_body=True, whole_frames=True)
 
 
-def _frames(name: str, about: str, change: Change, twist: Twist, only: Only) -> FaultRow:
+def _frames(
+    name: str, about: str, change: ReplyChange, twist: FrameChange, only: FaultScope
+) -> FaultRow:
     """Calls whose frames are changed."""
     return FaultRow(name, about, change=change, twist=twist, only=only)
 
 
-def _index(name: str, about: str, changed: calls.Indexed) -> FaultRow:
+def _index(name: str, about: str, changed: calls.IndexChange) -> FaultRow:
     return FaultRow(
-        f"index-{name}", about, change=calls.pair, twist=calls.indexes(changed), only=_NUMBERED
+        f"index-{name}",
+        about,
+        change=calls.repeat_call,
+        twist=calls.indexes(changed),
+        only=_NUMBERED,
     )
 
 
 _CALLS = (
-    _args("truncated", "arguments that stop half-way", calls.cut),
+    _args("truncated", "arguments that stop half-way", calls.cut_half),
     _args("garbage", "arguments that are prose", lambda text: "Sure! {city: Paris,,"),
     _args("trailing", "text after the object", lambda text: text + " I hope this helps"),
     _args("two-objects", "the object twice", lambda text: text + text),
     _args("duplicate-keys", "one key with two values", calls.duplicate_keys),
     _args("single-quotes", "a Python dict", lambda text: text.replace('"', "'")),
     _args("comments", "JSON with a comment", lambda text: "/* args */ " + text),
-    _args("wrong-types", "each value of a wrong type", calls.values(calls.of_another_type)),
+    _args("wrong-types", "each value of a wrong type", calls.rewrite_values(calls.change_type)),
     _args("missing-required", "an empty object", lambda text: "{}"),
     _args("array", "an array instead of the object", lambda text: f"[{text}]"),
     _args("number", "a number instead of the object", lambda text: "42"),
@@ -330,50 +366,59 @@ _CALLS = (
     _value("lone-surrogate", "half a character", '"\\ud800"'),
     _value("control-chars", "a bare line break", '"a\nb"'),
     _value("nul", "a NUL character", '"a\\u0000b"'),
-    _args("bidi", "right-to-left override characters", calls.values(calls.upside_down)),
+    _args("bidi", "right-to-left override characters", calls.rewrite_values(calls.reverse_text)),
     _value("ansi", "terminal escapes", '"\\u001b[31mred\\u001b[0m"'),
     _value("path", "a path out of the folder", '"../../etc/passwd"'),
     _value("ssrf", "an internal address", '"http://169.254.169.254/"'),
     _args("proto", "a key __proto__", lambda text: '{"__proto__": {"admin": true}}'),
-    _says("args-deep-N", "N nested arrays", calls.raw(calls.deep), 10_000),
-    _says("args-many-keys-N", "N keys", calls.raw(calls.many_keys), 20_000),
-    _says("args-huge-N", "an argument of N characters in deltas of 8", calls.huge, 100_000),
-    _named("unknown", "a tool that was not offered", lambda name: "no_such_tool"),
-    _named("empty-name", "a call without a name", lambda name: ""),
-    _named("long-name", "a name of 300 letters", lambda name: "long" * 75),
-    _named("odd-name", "a name with unusual characters", lambda name: f"{name} ✨\n"),
-    _named(
+    _change("args-deep-N", "N nested arrays", calls.rewrite_arguments(calls.deep_argument), 10_000),
+    _change("args-many-keys-N", "N keys", calls.rewrite_arguments(calls.many_keys), 20_000),
+    _change(
+        "args-huge-N", "an argument of N characters in deltas of 8", calls.huge_argument, 100_000
+    ),
+    _tool_name("unknown", "a tool that was not offered", lambda name: "no_such_tool"),
+    _tool_name("empty-name", "a call without a name", lambda name: ""),
+    _tool_name("long-name", "a name of 300 letters", lambda name: "long" * 75),
+    _tool_name("odd-name", "a name with unusual characters", lambda name: f"{name} ✨\n"),
+    _tool_name(
         "lookalike-name",
         "a name with a Cyrillic letter",
         lambda name: name.translate({ord("a"): "а", ord("e"): "е"}),
     ),
-    _edited(
-        "tool-no-name", "a call that names no tool", calls.edit_frames(calls.no_names), calls.alone
+    _body_edit(
+        "tool-no-name",
+        "a call that names no tool",
+        calls.edit_frames(calls.no_names),
+        calls.single_call,
     ),
     _frames(
         "tool-name-split",
         "a name in two pieces",
-        calls.alone,
-        calls.parted_names(0.5),
+        calls.single_call,
+        calls.split_names(0.5),
         _NAME_IN_PIECES,
     ),
     _frames(
         "tool-name-late",
         "a name after its arguments began",
-        calls.alone,
-        calls.parted_names(0),
+        calls.single_call,
+        calls.split_names(0),
         _NAME_ONCE,
     ),
-    _edited("id-missing", "calls without an id", calls.ids(lambda given, n: None)),
-    _edited("id-empty", "calls whose id is empty", calls.ids(lambda given, n: "")),
-    _edited("id-duplicate", "two calls with the same id", calls.ids(lambda given, n: "call_twin")),
-    _edited(
-        "id-odd", "an id with unusual characters", calls.ids(lambda given, n: f"call {n} ✨/\n")
+    _body_edit("id-missing", "calls without an id", calls.change_ids(lambda given, n: None)),
+    _body_edit("id-empty", "calls whose id is empty", calls.change_ids(lambda given, n: "")),
+    _body_edit(
+        "id-duplicate", "two calls with the same id", calls.change_ids(lambda given, n: "call_twin")
+    ),
+    _body_edit(
+        "id-odd",
+        "an id with unusual characters",
+        calls.change_ids(lambda given, n: f"call {n} ✨/\n"),
     ),
     _frames(
         "id-changes",
         "a different id in each fragment",
-        calls.pair,
+        calls.repeat_call,
         calls.changing_ids,
         _IN_FRAGMENTS,
     ),
@@ -386,30 +431,32 @@ _CALLS = (
     _frames(
         "interleaved",
         "two interleaved calls",
-        calls.pair,
-        calls.interleaved,
+        calls.repeat_call,
+        calls.interleave,
         _IN_DELTAS,
     ),
     _wire("usage-missing", "no token counts", calls.usage(None)),
     _wire("usage-odd", "token counts that are not numbers", calls.usage("many")),
-    _says("parallel-N", "N calls in one turn", calls.parallel, 5),
-    _says("loop", "the same call in every turn", calls.again, always=True),
-    _says(
+    _change("parallel-N", "N calls in one turn", calls.parallel_calls, 5),
+    _change("loop", "the same call in every turn", calls.repeat_first_call, always=True),
+    _change(
         "loop-same-id",
         "the same call under the same id in every turn",
-        calls.again,
-        twist=calls.ids(lambda given, n: "call_same"),
+        calls.repeat_first_call,
+        twist=calls.change_ids(lambda given, n: "call_same"),
         always=True,
         any_body=True,
         whole_frames=True,
     ),
-    _says("finish-length", "cut by max_tokens", calls.cut_by_length),
-    _says("finish-filter", "refused", calls.stopped("refusal", keep_calls=False)),
-    _says("finish-unknown", "an unknown finish reason", calls.stopped("banana")),
-    _says("finish-wrong", "a normal finish reason although there are calls", calls.stopped("stop")),
-    _says("nothing", "an empty answer", lambda reply, request, number: ModelReply(())),
+    _change("finish-length", "cut by max_tokens", calls.cut_by_length),
+    _change("finish-filter", "refused", calls.change_stop("refusal", keep_calls=False)),
+    _change("finish-unknown", "an unknown finish reason", calls.change_stop("banana")),
+    _change(
+        "finish-wrong", "a normal finish reason although there are calls", calls.change_stop("stop")
+    ),
+    _change("nothing", "an empty answer", lambda reply, request, number: ModelReply(())),
     *(
-        _says(name, about, calls.saying(text))
+        _change(name, about, calls.only_text(text))
         for name, about, text in (
             (
                 "fake-call-in-text",
@@ -434,7 +481,7 @@ _CALLS = (
 FAULTS = (*_ANSWERS, *_STREAMS, *_CALLS)
 
 
-def by_name(name: str) -> Injected:
+def parse_fault(name: str) -> Injected:
     """The fault of this name. BadInput if there is none."""
     for fault in FAULTS:
         pattern = re.escape(fault.name).replace("\\-N", "(?:-(\\d{1,8}))?")
@@ -446,12 +493,12 @@ def by_name(name: str) -> Injected:
     raise BadInput(f"There is no fault {name!r}. Use one of: {known}.")
 
 
-def in_prompt(text: str) -> Injected | None:
+def prompt_fault(text: str) -> Injected | None:
     """The last fault that a prompt names, or None. BadInput: unknown."""
     names = _IN_PROMPT.findall(text)
-    return by_name(names[-1]) if names else None
+    return parse_fault(names[-1]) if names else None
 
 
-def without_fault(text: str) -> str:
+def strip_fault(text: str) -> str:
     """A prompt without its `[[fault:...]]`."""
     return _IN_PROMPT.sub("", text).strip()

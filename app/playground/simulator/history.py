@@ -74,7 +74,7 @@ class CallOutcome:
         return (self.name, self.arguments) == (other.name, other.arguments)
 
 
-def answered_call(call: MessagePart, result: MessagePart) -> CallOutcome:
+def call_outcome(call: MessagePart, result: MessagePart) -> CallOutcome:
     return CallOutcome(call.name, arguments_object(call.text) or {}, result)
 
 
@@ -95,7 +95,7 @@ class PromptHistory:
 
 def history_of(messages: Sequence[Message]) -> PromptHistory:
     """The history to answer. Text that a client added to a user's own words is not a prompt."""
-    messages = _joined(_with_written_calls(_spoken(messages)))
+    messages = _join_turns(_parse_written_calls(_user_messages(messages)))
     asked = [place for place, message in enumerate(messages) if message.role == "user"]
     last = asked[-1] if asked else -1
     turn = _open_turn(messages)
@@ -120,7 +120,7 @@ def text_of(message: Message, most: int = _READ) -> str:
     return "\n".join(part.text for part in parts_of(message, "text"))[:most]
 
 
-def _joined(messages: Iterable[Message]) -> list[Message]:
+def _join_turns(messages: Iterable[Message]) -> list[Message]:
     """The messages, with those of one turn as one, and the results after it as one: some clients
     send each part as a separate message, text after the calls."""
     joined: list[Message] = []
@@ -157,7 +157,7 @@ def _answers(messages: Sequence[Message]) -> Iterator[tuple[int, CallOutcome, bo
                 open_calls.remove(call)
                 answered[call.call_id] = call
             named = call or MessagePart("call", "{}", result.name)
-            yield place, answered_call(named, result), call is not None
+            yield place, call_outcome(named, result), call is not None
 
 
 def _call_of(
@@ -189,15 +189,15 @@ def _calls_made(
 # -- text that a client added to a user's message
 
 
-def _spoken(messages: Sequence[Message]) -> list[Message]:
+def _user_messages(messages: Sequence[Message]) -> list[Message]:
     """The messages without what clients added to those of the user; unchanged if nothing of the
     user were left."""
-    spoken = [_without_notes(m) if m.role == "user" else m for m in messages]
+    spoken = [_strip_notes(m) if m.role == "user" else m for m in messages]
     left = any(message.role == "user" and message.parts for message in spoken)
     return [message for message in (spoken if left else messages) if message.parts]
 
 
-def _without_notes(message: Message) -> Message:
+def _strip_notes(message: Message) -> Message:
     parts = [replace(part, text=user_text(part.text)) for part in message.parts]
     left = (part for part in parts if part.kind != "text" or part.text.strip())
     return replace(message, parts=tuple(left))
@@ -239,7 +239,7 @@ def _is_users(tag: str) -> bool | None:
 # -- calls and results that a client wrote as text
 
 
-def _with_written_calls(messages: Iterable[Message]) -> Iterator[Message]:
+def _parse_written_calls(messages: Iterable[Message]) -> Iterator[Message]:
     """The messages, with calls and results that a client wrote as text converted back."""
     waiting: list[MessagePart] = []
     answered = False
@@ -250,7 +250,7 @@ def _with_written_calls(messages: Iterable[Message]) -> Iterator[Message]:
             waiting, answered = list(_written_calls(text, place)), True
             yield replace(message, parts=(*message.parts, *waiting))
         elif written is not None and (waiting or not written.is_error):
-            yield Message("results", tuple(_for_calls(written, waiting)))
+            yield Message("results", tuple(_match_lines(written, waiting)))
             waiting = []
         else:
             yield message
@@ -292,7 +292,7 @@ def _written_result(text: str) -> MessagePart | None:
     return MessagePart("result", content=(Content(text=inner.strip()),))
 
 
-def _for_calls(result: MessagePart, calls: Sequence[MessagePart]) -> Iterator[MessagePart]:
+def _match_lines(result: MessagePart, calls: Sequence[MessagePart]) -> Iterator[MessagePart]:
     """A line for each call, if the numbers agree; else the first call gets all lines."""
     if not calls:
         yield result

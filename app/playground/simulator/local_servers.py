@@ -33,7 +33,7 @@ from playground.protocols.server import (
     Shape,
     check_shape,
     delta_pause,
-    encoded,
+    encode_json,
     object_of,
     pieces,
     tokens,
@@ -50,7 +50,7 @@ _TAGS: Mapping[str, Any] = {"thinking": "text", "text": "text", "call": "args"}
 
 
 @dataclass(frozen=True)
-class PlayedServer:
+class LocalServerKind:
     """What is its own of a server. `name` is that of its profile; `refuse_arguments` says that the
     arguments of a call are no JSON, `refuse_stored` that something stored is named.
     `closes_calls`: it refuses a history that ends with a call, and items given by reference."""
@@ -67,7 +67,7 @@ class PlayedServer:
     def ends(self) -> tuple[ProviderServer, ...]:
         kinds = {**chat.KINDS, 400: (self.error_type, None), 404: (self.error_type, None)}
 
-        def local(end: ProviderServer) -> ProviderServer:
+        def local_end(end: ProviderServer) -> ProviderServer:
             return replace(
                 end,
                 base=f"/{self.name}/v1",
@@ -79,9 +79,9 @@ class PlayedServer:
             )
 
         return (
-            replace(local(chat.END), parse=partial(_parse_chat, self)),
+            replace(local_end(chat.END), parse=partial(_parse_chat, self)),
             replace(
-                local(responses.END),
+                local_end(responses.END),
                 parse=partial(_parse_responses, self),
                 frames=self.frames,
                 whole=self.whole,
@@ -151,7 +151,7 @@ _RESPONSES = Shape(
 
 
 def _parse_chat(
-    server: PlayedServer, body: bytes, headers: Mapping[str, str], target: str = ""
+    server: LocalServerKind, body: bytes, headers: Mapping[str, str], target: str = ""
 ) -> ParsedRequest:
     data = {"model": chat.MODELS[0], **object_of(body)}
     check_shape(data, _CHAT, OpenAIPhrases(_SERVERS))
@@ -163,7 +163,7 @@ def _parse_chat(
 
 
 def _parse_responses(
-    server: PlayedServer, body: bytes, headers: Mapping[str, str], target: str = ""
+    server: LocalServerKind, body: bytes, headers: Mapping[str, str], target: str = ""
 ) -> ParsedRequest:
     data = {"model": chat.MODELS[0], **object_of(body)}
     listed = responses.with_items(data)
@@ -186,7 +186,7 @@ def _chat_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, 
         yield from dicts(message.get("tool_calls"))
 
 
-def _check_arguments(server: PlayedServer, several: Iterable[Any]) -> None:
+def _check_arguments(server: LocalServerKind, several: Iterable[Any]) -> None:
     """Checks the arguments of the calls of a history. Any JSON is accepted."""
     for arguments in several:
         if not isinstance(arguments, str) or (not arguments and server.takes_empty_arguments):
@@ -202,7 +202,7 @@ def _check_arguments(server: PlayedServer, several: Iterable[Any]) -> None:
 
 def _error(problem: BadRequest, request_id: str) -> bytes:
     body = {"code": problem.status, "message": str(problem), "type": problem.kind}
-    return encoded({"error": body})
+    return encode_json({"error": body})
 
 
 def _error_frame(problem: BadRequest) -> bytes:
@@ -244,7 +244,7 @@ def _llamacpp_frames(
     yield OutgoingFrame(_event("created", response=response), start, "start")
     yield OutgoingFrame(_event("in_progress", response=response))
     for place, block in enumerate(reply.blocks):
-        item, id_ = _begun(block, place, stamp), _item_id(block, place, stamp)
+        item, id_ = _begun_item(block, place, stamp), _item_id(block, place, stamp)
         yield OutgoingFrame(_event("output_item.added", item=item))
         if block.kind == "text":
             part = {"type": "output_text", "text": ""}
@@ -259,14 +259,14 @@ def _llamacpp_frames(
             yield OutgoingFrame(_event("output_text.done", item_id=id_, text=block.text))
             part = _text_part(block)
             yield OutgoingFrame(_event("content_part.done", item_id=id_, part=part))
-        yield OutgoingFrame(_event("output_item.done", item=_ended(block, place, stamp)))
+        yield OutgoingFrame(_event("output_item.done", item=_ended_item(block, place, stamp)))
     final = _llamacpp_response(reply, parsed, stamp)
     yield OutgoingFrame(_event("completed", response=final), 0.0, "finish")
 
 
 def _event(type_: str, **members: Any) -> bytes:
     event = {"type": f"response.{type_}", **members}
-    return b"event: response.%s\ndata: %s\n\n" % (type_.encode(), encoded(event))
+    return b"event: response.%s\ndata: %s\n\n" % (type_.encode(), encode_json(event))
 
 
 def _item_id(block: ReplyBlock, place: int, stamp: IdSource) -> str:
@@ -274,7 +274,7 @@ def _item_id(block: ReplyBlock, place: int, stamp: IdSource) -> str:
     return stamp.id(prefix, place, 32)
 
 
-def _begun(block: ReplyBlock, place: int, stamp: IdSource) -> dict[str, Any]:
+def _begun_item(block: ReplyBlock, place: int, stamp: IdSource) -> dict[str, Any]:
     id_ = _item_id(block, place, stamp)
     match block.kind:
         case "thinking":
@@ -292,8 +292,8 @@ def _text_part(block: ReplyBlock) -> dict[str, Any]:
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": block.text}
 
 
-def _ended(block: ReplyBlock, place: int, stamp: IdSource) -> dict[str, Any]:
-    item = {**_begun(block, place, stamp), "status": "completed"}
+def _ended_item(block: ReplyBlock, place: int, stamp: IdSource) -> dict[str, Any]:
+    item = {**_begun_item(block, place, stamp), "status": "completed"}
     match block.kind:
         case "thinking":
             return {**item, "content": [{"text": block.text, "type": "reasoning_text"}]}
@@ -311,7 +311,7 @@ def _llamacpp_response(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource
         "created_at": stamp.created,
         "status": "completed",
         "model": parsed.request.model,
-        "output": [_ended(block, place, stamp) for place, block in enumerate(reply.blocks)],
+        "output": [_ended_item(block, place, stamp) for place, block in enumerate(reply.blocks)],
         "usage": {
             "input_tokens": parsed.input_tokens,
             "output_tokens": spent,
@@ -322,11 +322,11 @@ def _llamacpp_response(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource
 
 
 def _llamacpp_whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
-    return encoded(_llamacpp_response(reply, parsed, stamp))
+    return encode_json(_llamacpp_response(reply, parsed, stamp))
 
 
 LOCAL_SERVERS = (
-    PlayedServer(
+    LocalServerKind(
         name="llamacpp",
         error_type="invalid_request_error",
         refuse_arguments=_llamacpp_arguments,
@@ -336,7 +336,7 @@ LOCAL_SERVERS = (
         frames=_llamacpp_frames,
         whole=_llamacpp_whole,
     ),
-    PlayedServer(
+    LocalServerKind(
         name="vllm",
         error_type="BadRequestError",
         refuse_arguments=_vllm_arguments,
@@ -344,7 +344,7 @@ LOCAL_SERVERS = (
         takes_empty_arguments=True,
         closes_calls=False,
         frames=responses.frames,
-        whole=responses.whole,
+        whole=responses.answer_body,
     ),
 )
 LOCAL_ENDS: tuple[ProviderServer, ...] = tuple(

@@ -18,17 +18,17 @@ from playground.core.messages import MessagePart, ModelRequest, arguments_object
 from playground.core.tools import Tool, ToolChoice
 from playground.protocols import words_of
 from playground.protocols.server import ModelReply, ReplyBlock, call, shorten
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from playground.schema.schema_checks import Place
 from playground.simulator.history import CallOutcome, PromptHistory, history_of, text_of
 from playground.simulator.plan import (
     PlannedCall,
-    at,
     fill,
     fitting_tools,
     forced_call,
     planned_calls,
     stem,
+    value_at,
     words,
 )
 
@@ -92,11 +92,11 @@ def reply(request: ModelRequest) -> ModelReply:
     thinking block) and `format` (structured output).
     """
     history = history_of(request.messages)
-    known = _known(history, request)
-    offered = _offered(request.tools, request.choice)
+    known = _gather_facts(history, request)
+    offered = _allowed_tools(request.tools, request.choice)
     calls = _calls(offered, request.choice, history, known) if offered else []
     tools = {tool.name: tool for tool in offered if not calls}
-    failed = [outcome for outcome in to_retry(history.results) if outcome.name in tools]
+    failed = [outcome for outcome in retryable_calls(history.results) if outcome.name in tools]
     failed = failed if request.choice.parallel else failed[:1]
     calls = calls or [PlannedCall(tools[again.name], again.arguments) for again in failed]
     form = request.params.get("format")
@@ -106,7 +106,7 @@ def reply(request: ModelRequest) -> ModelReply:
     # A forced call has no text before it, and text before JSON would be invalid.
     if calls and not request.choice.forced and form is None:
         blocks.append(
-            ReplyBlock("text", lead(calls, again=bool(history.calls_made), failed=failed))
+            ReplyBlock("text", intro_sentence(calls, again=bool(history.calls_made), failed=failed))
         )
     blocks += [call(planned.tool.name, planned.arguments) for planned in calls]
     if not calls:
@@ -119,12 +119,12 @@ def conclusion(request: ModelRequest, prose: str) -> ModelReply:
     """The turn that ends a run with these words: as the arguments of the tool that ends one, which
     was not called yet, or in the requested format, if any."""
     history = history_of(request.messages)
-    known = replace(_known(history, request), prose=prose)
+    known = replace(_gather_facts(history, request), prose=prose)
     called = {part.name for _, part in history.calls_made}
-    offered = _offered(request.tools, request.choice)
+    offered = _allowed_tools(request.tools, request.choice)
     final = [tool for tool in offered if is_final(tool) and tool.name not in called]
     if final:
-        planned = _concluding(final[0], known, history)
+        planned = _concluding_call(final[0], known, history)
         return ModelReply((call(planned.tool.name, planned.arguments),), "calls")
     return ModelReply((ReplyBlock("text", _answer(known, request.params.get("format"))),))
 
@@ -133,7 +133,7 @@ def _answer(known: KnownFacts, form: Mapping[str, Any] | None) -> str:
     return known.prose if form is None else structured_answer(form, known)
 
 
-def _known(history: PromptHistory, request: ModelRequest) -> KnownFacts:
+def _gather_facts(history: PromptHistory, request: ModelRequest) -> KnownFacts:
     users = (text_of(message, _SAID) for message in request.messages if message.role == "user")
     if history.results:
         prose = combine_results(history.results)
@@ -150,15 +150,15 @@ def _calls(
     final = [tool for tool in offered if is_final(tool)]
     working = [tool for tool in offered if tool not in final]
     planned = planned_calls(prompt, working, history.last) if prompt.strip() and working else []
-    pending = _without(planned, working, prompt, history.calls_made)
+    pending = _remaining_calls(planned, working, prompt, history.calls_made)
     if not pending and choice.mode == "tool":
-        pending = [_concluding(offered[0], known, history)]
+        pending = [_concluding_call(offered[0], known, history)]
     elif not pending and (final or choice.forced):
-        pending = _further(working, final, choice, history, known)
+        pending = _further_call(working, final, choice, history, known)
     return pending if choice.parallel else pending[:1]
 
 
-def _further(
+def _further_call(
     working: Sequence[Tool],
     final: Sequence[Tool],
     choice: ToolChoice,
@@ -171,14 +171,14 @@ def _further(
     called = {part.name for _, part in history.calls_made}
     new = [tool for tool in working if tool.name not in called]
     if choice.forced and (fit := fitting_tools(prompt, new)):
-        return [_concluding(forced_call(prompt, fit).tool, known, history)]
+        return [_concluding_call(forced_call(prompt, fit).tool, known, history)]
     failed = {outcome.name: outcome.failed for outcome in history.results}  # the last result counts
     if final and (choice.forced or final[0].name not in called or failed.get(final[0].name)):
-        return [_concluding(forced_call(prompt, final).tool, known, history)]
+        return [_concluding_call(forced_call(prompt, final).tool, known, history)]
     return [forced_call(prompt, new or working)] if choice.forced else []
 
 
-def _concluding(tool: Tool, known: KnownFacts, history: PromptHistory) -> PlannedCall:
+def _concluding_call(tool: Tool, known: KnownFacts, history: PromptHistory) -> PlannedCall:
     """A call whose arguments contain the known facts; without results it is like any other."""
     if not is_final(tool) and not any(outcome.name != tool.name for outcome in history.results):
         return forced_call(history.prompt, [tool])
@@ -186,7 +186,7 @@ def _concluding(tool: Tool, known: KnownFacts, history: PromptHistory) -> Planne
     return PlannedCall(tool, value if isinstance(value, dict) else {})
 
 
-def _offered(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
+def _allowed_tools(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
     match choice.mode:
         case "none":
             return []
@@ -196,7 +196,7 @@ def _offered(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
             return [t for t in tools if choice.allowed is None or t.name in choice.allowed]
 
 
-def _without(
+def _remaining_calls(
     planned: Sequence[PlannedCall],
     tools: Sequence[Tool],
     prompt: str,
@@ -262,10 +262,10 @@ def _schemas(text: str) -> Iterator[Mapping[str, Any]]:
 
 def structured_value(schema: Mapping[str, Any], known: KnownFacts, name: str = "") -> Any:
     """A value for `schema` that contains the known facts."""
-    return satisfying(schema, _Wishes(schema, known, name).of)
+    return sample_value(schema, _ValueSource(schema, known, name).candidates)
 
 
-class _Wishes:
+class _ValueSource:
     def __init__(self, schema: Mapping[str, Any], known: KnownFacts, name: str) -> None:
         self.known, self.values = known, _values(known)
         named = name or str(schema.get("title", ""))
@@ -274,22 +274,22 @@ class _Wishes:
         if isinstance(schema.get("properties"), Mapping):
             self.draft = fill(tool, known.prompt).arguments
 
-    def of(self, place: Place, schema: Mapping[str, Any]) -> Iterable[Any]:
+    def candidates(self, place: Place, schema: Mapping[str, Any]) -> Iterable[Any]:
         """From results by name, the words for prose, then from the prompt."""
         index = next((step for step in reversed(place) if isinstance(step, int)), None)
         name = str(place[-1]) if place and isinstance(place[-1], str) else ""
         if name:
-            yield from self.named(name, index)
+            yield from self.values_named(name, index)
             if set(words(name)) & _PROSE:
                 yield self.known.prose
         if len(self.values) > 1 and "items" in schema:
             yield self.values
-        drafted = at(self.draft, place) if place else None
+        drafted = value_at(self.draft, place) if place else None
         # If there are results, a value made only from the prompt must not precede them.
         if drafted is not None and not (self.values and isinstance(drafted, Mapping | list)):
             yield drafted
 
-    def named(self, name: str, index: int | None) -> Iterator[Any]:
+    def values_named(self, name: str, index: int | None) -> Iterator[Any]:
         """The results' values of this name; in a list, each item has a result of its own."""
         values = self.values
         if index is not None and index < len(values):
@@ -332,38 +332,45 @@ def _json(value: Any) -> str:
 # The text of its answers: before calls, with the results, without a tool --------------------------
 
 
-def lead(calls: Sequence[PlannedCall], *, again: bool, failed: Sequence[CallOutcome] = ()) -> str:
+def intro_sentence(
+    calls: Sequence[PlannedCall], *, again: bool, failed: Sequence[CallOutcome] = ()
+) -> str:
     """The sentence before the calls. `failed` are calls that are retried."""
     if failed:
-        reports = [f"{_tried(outcome)}, but it failed: {_cut(outcome.text)}" for outcome in failed]
-        return f"{' '.join(map(_ended, reports))} I'll try once more."
+        reports = [
+            f"{_attempt_words(outcome)}, but it failed: {_shorten(outcome.text)}"
+            for outcome in failed
+        ]
+        return f"{' '.join(map(_end_sentence, reports))} I'll try once more."
     uses = dict.fromkeys(_use(planned.tool.name, planned.arguments) for planned in calls)
-    return f"{'Next, ' if again else ''}I'll use {joined(list(uses))}."
+    return f"{'Next, ' if again else ''}I'll use {join_words(list(uses))}."
 
 
 def reasoning(prompt: str, calls: Sequence[PlannedCall], results: Sequence[CallOutcome]) -> str:
     """The thinking of a turn, if requested."""
-    steps = [f"The user says: {_quoted(prompt, 200)}"]
+    steps = [f"The user says: {_quote_prompt(prompt, 200)}"]
     if results:
         steps.append(f"Results so far: {len(results)}.")
     for planned in calls:
-        given = ", ".join(f"{key} = {_short(value)}" for key, value in planned.arguments.items())
+        given = ", ".join(
+            f"{key} = {_short_json(value)}" for key, value in planned.arguments.items()
+        )
         steps.append(f"{planned.tool.name} fits; I read {given or 'no arguments'} from that.")
     if not calls:
         steps.append("Nothing is left to call, so I answer.")
     return "\n".join(steps)
 
 
-def to_retry(results: Sequence[CallOutcome]) -> list[CallOutcome]:
+def retryable_calls(results: Sequence[CallOutcome]) -> list[CallOutcome]:
     """The failed calls that are worth a retry: once each, and none that was refused."""
     return [
         outcome
         for outcome in results
-        if outcome.failed and passing(outcome.text) and _times(outcome, results) == 1
+        if outcome.failed and is_temporary(outcome.text) and _times(outcome, results) == 1
     ]
 
 
-def passing(text: str) -> bool:
+def is_temporary(text: str) -> bool:
     """Whether a failure may be temporary: it mentions a time-out, or a server error."""
     return bool(_PASSING.search(text[:2_000])) and not _FORBIDDEN.search(text[:2_000])
 
@@ -397,11 +404,13 @@ def _describe(outcome: CallOutcome, times: int) -> str:
 
 
 def _trouble(outcome: CallOutcome, text: str, times: int) -> str:
-    reason = _cut(text) or "no reason was given"
+    reason = _shorten(text) or "no reason was given"
     if _FORBIDDEN.search(reason):
-        return f"{_tried(outcome)}, but that was not allowed ({reason}). I leave it at that."
+        return (
+            f"{_attempt_words(outcome)}, but that was not allowed ({reason}). I leave it at that."
+        )
     often = f" {'twice' if times == 2 else f'{times} times'}" if times > 1 else ""
-    sentence = _ended(f"{_tried(outcome)}{often}, but it failed: {reason}")
+    sentence = _end_sentence(f"{_attempt_words(outcome)}{often}, but it failed: {reason}")
     return sentence if often else f"{sentence} I could try again with other arguments."
 
 
@@ -416,12 +425,15 @@ def _success(outcome: CallOutcome, text: str) -> str:
     except ValueError:
         value = None
         if text[0] in '{["':
-            return f"{title}: the result broke off in the middle; all I could read is: {_cut(text)}"
+            readable = _shorten(text)
+            return f"{title}: the result broke off in the middle; all I could read is: {readable}"
     known = {str(given).lower() for given in outcome.arguments.values()}
-    sentence = _cut("" if value is None else _in_words(value, known, 0)) or _cut(text)
+    sentence = _shorten("" if value is None else _describe_value(value, known, 0)) or _shorten(text)
     if len(text) > _LARGE:
         sentence = f"a very large result ({len(text):,} characters), of which I read: {sentence}"
-    sentence = _ended(sentence if title.lower() in sentence.lower() else f"{title}: {sentence}")
+    sentence = _end_sentence(
+        sentence if title.lower() in sentence.lower() else f"{title}: {sentence}"
+    )
     return sentence + _differences(outcome.arguments, value)
 
 
@@ -443,12 +455,12 @@ def _differences(arguments: Mapping[str, Any], value: Any) -> str:
     return remarks
 
 
-def _in_words(value: Any, known: set[str], depth: int) -> str:
+def _describe_value(value: Any, known: set[str], depth: int) -> str:
     """A JSON value in a few words, without the `known` ones."""
     match value:
         case dict() if depth < 3:
             degrees = _DEGREES.get(str(value.get("unit")).lower(), "")
-            return joined(
+            return join_words(
                 [
                     _pair(key, inner, degrees, known, depth)
                     for key, inner in list(value.items())[:12]
@@ -459,17 +471,17 @@ def _in_words(value: Any, known: set[str], depth: int) -> str:
                 ]
             )
         case list() if depth < 3:
-            items = [_in_words(_called(item), known, depth + 1) for item in value[:5]]
+            items = [_describe_value(_entry_label(item), known, depth + 1) for item in value[:5]]
             more = [f"{len(value) - 5} more"] if len(value) > 5 else []
-            return f"{len(value)}: {joined(items + more)}" if value else "nothing"
+            return f"{len(value)}: {join_words(items + more)}" if value else "nothing"
         case str():
             return value
         case _:
-            return _short(value)
+            return _short_json(value)
 
 
 def _pair(key: str, value: Any, degrees: str, known: set[str], depth: int) -> str:
-    value_text = _in_words(value, known, depth + 1)
+    value_text = _describe_value(value, known, depth + 1)
     if key.lower() in _PLAIN:
         return value_text
     label = words(key)
@@ -481,13 +493,13 @@ def _pair(key: str, value: Any, degrees: str, known: set[str], depth: int) -> st
     )
 
 
-def _called(item: Any) -> Any:
+def _entry_label(item: Any) -> Any:
     """The label of a list entry: its title or name if it has one."""
     named = [item[key] for key in ("title", "name") if key in item] if type(item) is dict else []
     return named[0] if named else item
 
 
-def _tried(outcome: CallOutcome) -> str:
+def _attempt_words(outcome: CallOutcome) -> str:
     return f"I tried to use {_use(outcome.name, outcome.arguments)}"
 
 
@@ -502,26 +514,26 @@ def _main(arguments: Mapping[str, Any]) -> str:
     return next((line for text in texts if 0 < len(line := " ".join(str(text).split())) <= 60), "")
 
 
-def _quoted(prompt: str, most: int) -> str:
+def _quote_prompt(prompt: str, most: int) -> str:
     text = " ".join(prompt.split())
     return f"“{text[:most]}{'…' if len(text) > most else ''}”"
 
 
-def _ended(text: str) -> str:
+def _end_sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", "…")) else text + "."
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     text = text.strip()
     return text if len(text) <= _MOST_QUOTED else text[:_MOST_QUOTED].rstrip() + " …"
 
 
-def _short(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def joined(parts: Sequence[str]) -> str:
+def join_words(parts: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     texts = [part for part in parts if part]
     return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
@@ -532,7 +544,7 @@ def small_talk(prompt: str, tools: Sequence[Tool]) -> str:
     for pattern, line in _SMALL_TALK:
         if re.search(pattern, prompt, re.I):
             return line
-    about = _quoted(prompt, 80)
+    about = _quote_prompt(prompt, 80)
     if not prompt.strip():
         return f"I got no words to answer. {WHO}"
     if not tools:

@@ -18,7 +18,7 @@ from typing import Any
 from playground.core.messages import MessagePart, arguments_object
 from playground.core.tools import Tool
 from playground.protocols import words_of
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from playground.schema.schema_checks import Place, is_local, resolve
 
 # Words and values: stems, quotes, numbers, names, and what a schema says of a parameter -----------
@@ -157,7 +157,7 @@ def stems(some: Iterable[str]) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Find:
+class TextValue:
     """A value in a text, from `start` to `end`: a `quote`, `url`, `email`, `path`, `date`, `sum`
     (an arithmetic expression), `code` (#42, R-7), `number` or (capitalised) `name`."""
 
@@ -167,16 +167,16 @@ class Find:
     end: int
 
 
-def finds(text: str) -> list[Find]:
+def find_values(text: str) -> list[TextValue]:
     """The values of a text, in order."""
-    return [find for match in _VALUE.finditer(text) if (find := _find(match))]
+    return [find for match in _VALUE.finditer(text) if (find := _text_value(match))]
 
 
-def _find(match: re.Match[str]) -> Find | None:
+def _text_value(match: re.Match[str]) -> TextValue | None:
     kind, text = next((kind, text) for kind, text in match.groupdict().items() if text)
     kind, start = kind.rstrip("234"), match.start()
     if kind == "sum":
-        text = _balanced(text)
+        text = _balance_brackets(text)
     if kind == "name":
         # A sentence begins with a capital; a capitalised stop word is not a name either.
         before = match.string[:start].rstrip(" \t\n\"“'(")
@@ -185,10 +185,10 @@ def _find(match: re.Match[str]) -> Find | None:
             text, begins = text.partition(" ")[2].strip(), False
         start = match.end() - len(text)
         text = re.sub(r"['’]s$", "", text)
-    return Find(kind, text, start, match.end()) if text else None
+    return TextValue(kind, text, start, match.end()) if text else None
 
 
-def _balanced(sum_: str) -> str:
+def _balance_brackets(sum_: str) -> str:
     """A sum without surplus brackets of the surrounding sentence."""
     while sum_.count("(") > sum_.count(")") and sum_.startswith("("):
         sum_ = sum_[1:].lstrip()
@@ -197,9 +197,9 @@ def _balanced(sum_: str) -> str:
     return sum_
 
 
-def enumerations(text: str) -> list[list[Find]]:
+def enumerations(text: str) -> list[list[TextValue]]:
     """Names in an enumeration: "in Paris, Rome and in Oslo" -> one list of three."""
-    names = [find for find in finds(text) if find.kind == "name"]
+    names = [find for find in find_values(text) if find.kind == "name"]
     groups = [[name] for name in names[:1]]
     for before, name in pairwise(names):
         if _JOINT.fullmatch(text[before.end : name.start]):
@@ -209,7 +209,7 @@ def enumerations(text: str) -> list[list[Find]]:
     return [group for group in groups if len(group) > 1]
 
 
-def mentioned(values: Iterable[Any], text: str) -> list[Any]:
+def mentioned_values(values: Iterable[Any], text: str) -> list[Any]:
     """The values of an enum that `text` names, in order of the text."""
     text = text.lower()
     hits = [
@@ -224,7 +224,7 @@ def mentioned(values: Iterable[Any], text: str) -> list[Any]:
 # -- reading a JSON Schema as far as needed to fill it
 
 
-def resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+def resolve_schema(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     """A schema with its reference resolved and the `null` of an optional value removed."""
     reached = mapping(schema)
     for _ in range(8):
@@ -259,7 +259,7 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledCall:
     """`used` counts the values taken from the clause; `spread` are the other values of an
     enumeration ("Paris and Rome") for the property `over`, each for a call of its own."""
 
@@ -268,33 +268,33 @@ class Filled:
     over: str = ""
     spread: tuple[str, ...] = ()
 
-    def each(self) -> list[dict[str, Any]]:
+    def argument_sets(self) -> list[dict[str, Any]]:
         """One set of arguments for each value of the enumeration."""
         first = dict(self.arguments)
         return [first, *({**first, self.over: value} for value in self.spread)]
 
 
-def fill(tool: Tool, clause: str, before: Mapping[str, Any] | None = None) -> Filled:
+def fill(tool: Tool, clause: str, before: Mapping[str, Any] | None = None) -> FilledCall:
     """Arguments for `tool` from `clause`; `before` are the arguments of an earlier call that it
     continues. Required values that were not given are missing: see `fitted`."""
     work = _Filling(tool, clause)
     arguments = work.object(tool.parameters, before or {}, 0)
-    return Filled(arguments, work.used, work.over, work.spread)
+    return FilledCall(arguments, work.used, work.over, work.spread)
 
 
-def fitted(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def fit_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """`arguments` unchanged if they satisfy the tool's schema, else the closest valid ones."""
 
     def wish(place: Place, schema: Mapping[str, Any]) -> Iterator[Any]:
-        there = at(arguments, place)
+        there = value_at(arguments, place)
         if there is not None:
             yield there
 
-    value = satisfying(tool.parameters, wish, sparse=True)
+    value = sample_value(tool.parameters, wish, sparse=True)
     return value if isinstance(value, dict) else dict(arguments)
 
 
-def at(value: Any, place: Place) -> Any:
+def value_at(value: Any, place: Place) -> Any:
     """The value at this place of `value`, or None."""
     for step in place:
         match value:
@@ -313,7 +313,7 @@ class _Filling:
     def __init__(self, tool: Tool, clause: str) -> None:
         self.tool, self.clause = tool, clause
         own = stems(words(tool.name))
-        values = finds(clause)
+        values = find_values(clause)
         self.left = [f for f in values if f.kind != "name" or stems(words(f.text)) - own]
         self.listed = next(iter(enumerations(clause)), [])
         self.used = 0
@@ -331,7 +331,7 @@ class _Filling:
         values: dict[str, Any] = {}
         # Required properties come first: an optional one must not take their values.
         for name in sorted(properties, key=lambda name: name not in needed):
-            inner = resolved(properties[name], self.tool.parameters)
+            inner = resolve_schema(properties[name], self.tool.parameters)
             value = self.value(name, inner, name in needed, depth)
             if value is None:
                 value = before.get(name)
@@ -342,7 +342,7 @@ class _Filling:
     def value(self, name: str, schema: Mapping[str, Any], needed: bool, depth: int) -> Any:
         """The given value of this property, or None."""
         if isinstance(schema.get("enum"), list):
-            named = mentioned(schema["enum"], self.clause)
+            named = mentioned_values(schema["enum"], self.clause)
             self.used += bool(named)
             return named[0] if named else None
         match type_of(schema):
@@ -376,7 +376,9 @@ class _Filling:
             self.left = [
                 part
                 for find in self.left
-                for part in (finds(_OPERATOR.sub(" ", find.text)) if find.kind == "sum" else [find])
+                for part in (
+                    find_values(_OPERATOR.sub(" ", find.text)) if find.kind == "sum" else [find]
+                )
             ]
         text = self.take("number")
         return None if text is None else _number(text, kind)
@@ -389,9 +391,9 @@ class _Filling:
 
     def array(self, name: str, schema: Mapping[str, Any], depth: int) -> list[Any]:
         """All values that match the items."""
-        items = resolved(schema.get("items"), self.tool.parameters)
+        items = resolve_schema(schema.get("items"), self.tool.parameters)
         if isinstance(items.get("enum"), list):
-            named = mentioned(items["enum"], self.clause)
+            named = mentioned_values(items["enum"], self.clause)
             self.used += bool(named)
             return named
         kind = type_of(items)
@@ -401,7 +403,7 @@ class _Filling:
             return [item] if self.used > before else []
         if kind not in ("number", "integer", "string"):
             return []
-        kinds = ("number",) if kind != "string" else (*_wanted(name, items), "quote", "name")
+        kinds = ("number",) if kind != "string" else (*_wanted_kinds(name, items), "quote", "name")
         for wanted in kinds:
             texts = [find.text for find in self.left if find.kind == wanted]
             if texts:
@@ -412,7 +414,7 @@ class _Filling:
         return [item for item in listed if item]
 
     def string(self, name: str, schema: Mapping[str, Any], needed: bool) -> str | None:
-        kinds = _wanted(name, schema)
+        kinds = _wanted_kinds(name, schema)
         listed = [find.text for find in self.listed if find in self.left]
         text = self.take(*kinds)
         if text is not None and text in listed and kinds == _NAMED and not self.spread:
@@ -429,7 +431,7 @@ class _Filling:
         """The clause without the values taken from it and the leading command: "Search for ramen in
         Kyoto" -> "ramen in Kyoto"."""
         own, text = stems(words(self.tool.name)), self.clause
-        for find in reversed(finds(text)):
+        for find in reversed(find_values(text)):
             if find not in self.left and find.kind not in ("name", "sum"):
                 text = f"{text[: find.start]} {text[find.end :]}"
         text = _AT_END.sub("", text.strip(" ,;:"), count=1)
@@ -446,7 +448,7 @@ def _number(text: str, kind: str) -> int | float:
     return int(number) if kind == "integer" or number.is_integer() else number
 
 
-def _wanted(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
+def _wanted_kinds(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
     """The kinds of values for a text, the best first."""
     form = _FORMATS.get(str(schema.get("format", "")))
     name_words = set(words(name))
@@ -471,15 +473,15 @@ def planned_calls(
     may continue."""
     forbidden = [mention for mention in mentioned_tools(prompt, tools) if mention.forbidden]
     for mention in reversed(forbidden):
-        prompt = mention.removed_from(prompt)
+        prompt = mention.remove_from(prompt)
         tools = [tool for tool in tools if tool != mention.tool]
     named = mentioned_tools(prompt, tools)
-    filled = [(tool, fill(tool, clause)) for tool, clause in _assigned(prompt, tools, named)]
-    filled = filled or list(_following_up(prompt, tools, last))
+    filled = [(tool, fill(tool, clause)) for tool, clause in _assign_clauses(prompt, tools, named)]
+    filled = filled or list(_follow_up_call(prompt, tools, last))
     planned: list[PlannedCall] = []
     for tool, filled_call in filled:
-        for arguments in filled_call.each():
-            call = PlannedCall(tool, fitted(tool, arguments))
+        for arguments in filled_call.argument_sets():
+            call = PlannedCall(tool, fit_arguments(tool, arguments))
             if call not in planned:
                 planned.append(call)
     return planned
@@ -489,8 +491,8 @@ def forced_call(prompt: str, tools: Sequence[Tool]) -> PlannedCall:
     """The call if one is forced and no tool matches: the one that is named, or the best."""
     named = [mention for mention in mentioned_tools(prompt, tools) if not mention.forbidden]
     best = named[0].tool if named else max(tools, key=lambda tool: _score(tool, prompt))
-    words_for_it = named[0].removed_from(prompt) if named else prompt
-    return PlannedCall(best, fitted(best, fill(best, words_for_it).arguments))
+    words_for_it = named[0].remove_from(prompt) if named else prompt
+    return PlannedCall(best, fit_arguments(best, fill(best, words_for_it).arguments))
 
 
 def fitting_tools(prompt: str, tools: Sequence[Tool]) -> list[Tool]:
@@ -515,7 +517,7 @@ class ToolMention:
     sure: bool
     forbidden: bool
 
-    def removed_from(self, text: str) -> str:
+    def remove_from(self, text: str) -> str:
         return f"{text[: self.start]} {text[self.end :]}"
 
 
@@ -568,9 +570,9 @@ def _mention(prompt: str, match: re.Match[str], tool: Tool) -> ToolMention | Non
     return ToolMention(tool, match.start() - inside, end, sure, forbidden is not None)
 
 
-def _following_up(
+def _follow_up_call(
     prompt: str, tools: Sequence[Tool], last: MessagePart | None
-) -> Iterator[tuple[Tool, Filled]]:
+) -> Iterator[tuple[Tool, FilledCall]]:
     """ "And in London?" after a call for Paris: the same tool with the new values."""
     tool = next((tool for tool in tools if last is not None and tool.name == last.name), None)
     if tool is not None and last is not None and len(prompt) <= 80 and _FOLLOW_UP.match(prompt):
@@ -588,7 +590,7 @@ class _Clause:
     bare: bool = False
 
 
-def _assigned(
+def _assign_clauses(
     prompt: str, tools: Sequence[Tool], named: Sequence[ToolMention]
 ) -> list[tuple[Tool, str]]:
     """The clauses that name or match a tool; clauses that match none, or the same one without
@@ -597,14 +599,17 @@ def _assigned(
     assigned: list[tuple[Tool, str]] = []
     waiting = ""
     least = _NAME if named else 1
-    for clause in _with_bare_joined([*_clauses_with_tools(prompt, named)]):
+    for clause in _join_bare_clauses([*_clauses_with_tools(prompt, named)]):
         best = clause.tool or max(tools, key=lambda tool: _score(tool, clause.text), default=None)
         matches = best is not None and (clause.tool or _score(best, clause.text) >= least)
         if (
             best is not None
             and matches
             and (
-                not assigned or assigned[-1][0] != best or clause.tool or _names(best, clause.text)
+                not assigned
+                or assigned[-1][0] != best
+                or clause.tool
+                or _is_separate_call(best, clause.text)
             )
         ):
             assigned.append((best, waiting + clause.text))
@@ -626,14 +631,14 @@ def _clauses_with_tools(prompt: str, named: Sequence[ToolMention]) -> Iterator[_
             begin = start if place == 0 else mention.start
             end = inside[place + 1].start if place + 1 < len(inside) else start + len(text)
             rest = f"{prompt[begin : mention.start]} {prompt[mention.end : end]}"
-            bare = not finds(rest) and not stems(words(rest)) - stems(WEAK)
+            bare = not find_values(rest) and not stems(words(rest)) - stems(WEAK)
             yield _Clause(rest, mention.tool, bare)
         if not inside:
             yield _Clause(text)
         start += len(text)
 
 
-def _with_bare_joined(listed: Sequence[_Clause]) -> list[_Clause]:
+def _join_bare_clauses(listed: Sequence[_Clause]) -> list[_Clause]:
     """A clause that only names a tool ("Use get_weather.") belongs to the one before it, unless
     that names another; else to the one after it."""
     joined: list[_Clause] = []
@@ -649,16 +654,16 @@ def _with_bare_joined(listed: Sequence[_Clause]) -> list[_Clause]:
     return joined
 
 
-def _names(tool: Tool, clause: str) -> bool:
+def _is_separate_call(tool: Tool, clause: str) -> bool:
     """Whether a second clause for the same tool is a separate call."""
     again = stems(words(tool.name)) & stems(words(clause))
-    return bool(again) or any(find.kind == "sum" for find in finds(clause))
+    return bool(again) or any(find.kind == "sum" for find in find_values(clause))
 
 
 def clauses(prompt: str, named: Sequence[ToolMention] = ()) -> list[str]:
     """The pieces of a prompt, each including the separator before it, so that joined they are the
     prompt. Quotes, names of tools, and enumerations of names are not split."""
-    guarded = [(find.start, find.end) for find in finds(prompt) if find.kind == "quote"]
+    guarded = [(find.start, find.end) for find in find_values(prompt) if find.kind == "quote"]
     guarded += [(mention.start, mention.end) for mention in named]
     guarded += [(group[0].start, group[-1].end) for group in enumerations(prompt)]
     cuts = [0]
@@ -671,24 +676,24 @@ def clauses(prompt: str, named: Sequence[ToolMention] = ()) -> list[str]:
 
 def _score(tool: Tool, clause: str) -> int:
     """How well `tool` matches; 0: not at all."""
-    asked = _asked(clause)
+    asked = _clause_stems(clause)
     own = words(tool.name)
     strong = [word for word in own if word not in WEAK] or own
-    return _NAME * len(stems(strong) & asked) + len(_described(tool) & asked)
+    return _NAME * len(stems(strong) & asked) + len(_description_stems(tool) & asked)
 
 
-def _described(tool: Tool) -> set[str]:
+def _description_stems(tool: Tool) -> set[str]:
     """The stems of a tool's whole description except its name."""
     properties = mapping(tool.parameters.get("properties"))
-    inner = [resolved(schema, tool.parameters) for schema in properties.values()]
+    inner = [resolve_schema(schema, tool.parameters) for schema in properties.values()]
     values = [str(value) for schema in inner for value in schema.get("enum") or []]
     return stems(words(" ".join([tool.description, *properties, *values]))) - stems(WEAK)
 
 
-def _asked(clause: str) -> set[str]:
+def _clause_stems(clause: str) -> set[str]:
     """The stems of a clause without its quotes and addresses, and those of its values' meanings."""
     asked: set[str] = set()
-    for find in reversed(finds(clause)):
+    for find in reversed(find_values(clause)):
         meant = _MEANT.get(find.kind, "")
         if find.kind == "sum":
             meant += " " + " ".join(

@@ -51,7 +51,7 @@ StepKind = Literal["prompt", "call", "result"]
 
 
 @dataclass(frozen=True)
-class Take:
+class RecordedExchange:
     """A sent request and its response: `status` is None if no response began, with `failure` in
     words. `pieces` are (seconds since the previous one, bytes); `first_s` is the time to the
     headers. `clean`: the connection was closed properly."""
@@ -67,45 +67,45 @@ class Take:
 
 
 @dataclass(frozen=True)
-class Tape:
+class RecordedSession:
     """A recorded session: its protocol and its takes, in order."""
 
     protocol: str
-    takes: Sequence[Take]
+    takes: Sequence[RecordedExchange]
 
 
-Tapes = Callable[[str], Awaitable[Tape | None]]
+SessionLookup = Callable[[str], Awaitable[RecordedSession | None]]
 """The tape of a session by its id; None if there is none."""
 
 
 @dataclass(frozen=True)
-class MatchingTake:
+class MatchingExchange:
     """The take that answers; `others` are the tools whose result differed in it."""
 
-    take: Take
+    take: RecordedExchange
     others: tuple[str, ...] = ()
 
 
-def find_take(tape: Tape, body: str, again: int) -> MatchingTake:
+def find_exchange(tape: RecordedSession, body: str, again: int) -> MatchingExchange:
     """The answer to `body`, which was sent `again` times before; BadRequest says where the path
     leaves the recording, and what to do."""
     asked = steps(tape.protocol, body)
     place = [step.place for step in asked]
-    fitting: list[tuple[Take, list[Step]]] = []
+    fitting: list[tuple[RecordedExchange, list[PathStep]]] = []
     paths = [steps(tape.protocol, take.body) for take in tape.takes]
     for take, path in zip(tape.takes, paths, strict=True):
         if [step.place for step in path] == place:
             fitting.append((take, path))
     if not fitting:
-        raise BadRequest(_left(asked, paths))
-    others = {take.number: _others(asked, path) for take, path in fitting}
+        raise BadRequest(_divergence(asked, paths))
+    others = {take.number: _differing_tools(asked, path) for take, path in fitting}
     least = min(len(other) for other in others.values())
     best = [take for take, _ in fitting if len(others[take.number]) == least]
     take = best[min(again, len(best) - 1)]
-    return MatchingTake(take, tuple(dict.fromkeys(others[take.number])))
+    return MatchingExchange(take, tuple(dict.fromkeys(others[take.number])))
 
 
-def frames(take: Take) -> Iterator[OutgoingFrame]:
+def frames(take: RecordedExchange) -> Iterator[OutgoingFrame]:
     """The recorded bytes, in the recorded pieces, cut where the recording was cut."""
     yield OutgoingFrame(b"", take.first_s)
     for pause, data in take.pieces:
@@ -114,29 +114,29 @@ def frames(take: Take) -> Iterator[OutgoingFrame]:
         yield CUT
 
 
-def headers(match: MatchingTake) -> dict[str, str]:
+def headers(match: MatchingExchange) -> dict[str, str]:
     """The recorded headers, except hop-by-hop ones; adds LEFT if the path differed."""
     own = {
         name: value
         for name, value in match.take.headers.items()
-        if name.lower() not in _HOPS and _sound(value)
+        if name.lower() not in _HOPS and _is_printable(value)
     }
     return own | ({LEFT: ",".join(quote(name) for name in match.others)} if match.others else {})
 
 
-def _sound(value: str) -> bool:
+def _is_printable(value: str) -> bool:
     return value.isprintable() and value.isascii()
 
 
-def _others(asked: Sequence[Step], path: Sequence[Step]) -> list[str]:
+def _differing_tools(asked: Sequence[PathStep], path: Sequence[PathStep]) -> list[str]:
     """The tools of the calls and results that differ."""
     return [step.name for step, was in zip(asked, path, strict=True) if step.value != was.value]
 
 
-def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
+def _divergence(asked: Sequence[PathStep], paths: Sequence[Sequence[PathStep]]) -> str:
     """Where `asked` leaves the recording, compared with the path that it follows longest."""
-    nearest = max(paths, key=lambda path: (_common(asked, path), len(path)), default=())
-    common = _common(asked, nearest)
+    nearest = max(paths, key=lambda path: (_common_length(asked, path), len(path)), default=())
+    common = _common_length(asked, nearest)
     if common == len(nearest):
         end = "The recording ends here."
         return f"{end} Fork the recorded session to continue from its end. {ADVICE}"
@@ -149,22 +149,22 @@ def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
     return f"The recording has {_words(was)} here, not {_words(here)}. {advice} {ADVICE}"
 
 
-def _common(asked: Sequence[Step], path: Sequence[Step]) -> int:
+def _common_length(asked: Sequence[PathStep], path: Sequence[PathStep]) -> int:
     same = (step.place == other.place for step, other in zip(asked, path, strict=False))
     return sum(1 for _ in takewhile(bool, same))
 
 
-def _words(step: Step) -> str:
+def _words(step: PathStep) -> str:
     match step.kind:
         case "prompt":
-            return f"the message “{_clipped(step.value[0])}”"
+            return f"the message “{_shorten(step.value[0])}”"
         case "call":
-            return f"a call of {_clipped(step.name)}"
+            return f"a call of {_shorten(step.name)}"
         case "result":
-            return f"the result of {_clipped(step.name)}"
+            return f"the result of {_shorten(step.name)}"
 
 
-def _clipped(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
@@ -173,7 +173,7 @@ def _clipped(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """`name` is the tool's, "" for a prompt or a result without a name. `value` is a prompt's texts
     and images, a call's arguments or a result's content."""
 
@@ -189,7 +189,7 @@ class Step:
         return self.kind, self.name, prompt
 
 
-def steps(protocol: str, body: str) -> list[Step]:
+def steps(protocol: str, body: str) -> list[PathStep]:
     """The path in `body`, in order; empty if it is not such a request."""
     reader = REQUEST_READERS.get(protocol)
     try:
@@ -201,22 +201,22 @@ def steps(protocol: str, body: str) -> list[Step]:
     return list(_steps(reader.items(data, RequestNotes(protocol))))
 
 
-def _steps(items: Iterable[RequestItem]) -> Iterator[Step]:
+def _steps(items: Iterable[RequestItem]) -> Iterator[PathStep]:
     names: dict[str, str] = {}
     for item in items:
         match item:
             case PromptMessage(role="user", is_empty=False):
                 other = [piece for piece in item.form.get("pieces", ()) if "other" in piece]
-                yield Step("prompt", "", [item.text, *map(_content, item.images), *other])
+                yield PathStep("prompt", "", [item.text, *map(_content, item.images), *other])
             case AnswerMessage():
                 for part in item.parts:
                     if part.kind == "call":
                         names[part.call_id] = part.name
-                        yield Step("call", part.name, _value(part.text))
+                        yield PathStep("call", part.name, _value(part.text))
             case ResultMessage():
                 name = item.name or names.get(item.call_id, "")
                 content = [_content(piece) for piece in item.content]
-                yield Step("result", name, [content, item.is_error])
+                yield PathStep("result", name, [content, item.is_error])
 
 
 def _content(piece: Content) -> list[str]:

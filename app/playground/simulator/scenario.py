@@ -29,10 +29,17 @@ from playground.protocols import words_of
 from playground.protocols.server import ModelReply, ReplyBlock, call
 from playground.schema.documents import find_fault
 from playground.schema.schema_checks import Place
-from playground.simulator.faults import Injected, by_name
+from playground.simulator.faults import Injected, parse_fault
 from playground.simulator.history import CallOutcome, history_of
 from playground.simulator.model import conclusion
-from playground.simulator.plan import finds, fitted, mapping, resolved, type_of, words
+from playground.simulator.plan import (
+    find_values,
+    fit_arguments,
+    mapping,
+    resolve_schema,
+    type_of,
+    words,
+)
 
 _OVER = "The scenario has ended: it has no turn {number}. Start a new session to play it again."
 
@@ -178,7 +185,7 @@ def _turn(data: Mapping[str, Any], where: str) -> ScenarioTurn:
 
 def _fault(name: str, where: str) -> Injected:
     try:
-        return by_name(name)
+        return parse_fault(name)
     except BadInput as error:
         raise BadInput(f"{where}: {error}") from error
 
@@ -197,8 +204,8 @@ class CodingAgent:
         """None if it is not a request of a working agent."""
         past = history_of(request.messages)
         prompt = _unquote(past.prompt)
-        files = [find.text for find in finds(prompt) if find.kind == "path"]
-        hands = _Hands.of(request)
+        files = [find.text for find in find_values(prompt) if find.kind == "path"]
+        hands = _EditingTools.of(request)
         if hands is None or not files or request.choice.mode == "none":
             return None
         file, count = files[0], len(past.calls_made)
@@ -207,13 +214,13 @@ class CodingAgent:
         if failed is not None:
             return _closing_turn(request, f"That did not work: {failed.text.strip()[:300]}")
         if count == 0:
-            return _calling(f"I'll read {file}.", hands.read(file))
+            return _calling_turn(f"I'll read {file}.", hands.read(file))
         change = _Change.of(_file_text(past.results[0], file) if past.results else "", wanted)
         if change is None:
             return _closing_turn(request, f"I read {file}, and found nothing in it to replace.")
         edits = hands.edits(file, change)
         if count <= len(edits):
-            return _calling(f"Now I'll edit {file}.", edits[count - 1])
+            return _calling_turn(f"Now I'll edit {file}.", edits[count - 1])
         return _closing_turn(request, f"Done: in {file}, “{change.old}” is now “{change.new}”.")
 
 
@@ -227,7 +234,7 @@ def _closing_turn(request: ModelRequest, text: str) -> ScenarioTurn:
     return ScenarioTurn(conclusion(request, text))
 
 
-def _calling(text: str, block: ReplyBlock) -> ScenarioTurn:
+def _calling_turn(text: str, block: ReplyBlock) -> ScenarioTurn:
     return ScenarioTurn(ModelReply((ReplyBlock("text", text), block), "calls"))
 
 
@@ -307,7 +314,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class _Hands:
+class _EditingTools:
     """The tools that read and edit, each with the places of its parameters by role."""
 
     reading: tuple[Tool, Mapping[str, Place]]
@@ -316,13 +323,13 @@ class _Hands:
     patches: bool
 
     @classmethod
-    def of(cls, request: ModelRequest) -> _Hands | None:
+    def of(cls, request: ModelRequest) -> _EditingTools | None:
         tools = [(tool, _roles(tool)) for tool in request.offered]
-        shell = _first(tools, lambda name, has: "command" in has and bool(_SHELLS & name))
-        reading = _first(tools, _reads) or shell
+        shell = _find_tool(tools, lambda name, has: "command" in has and bool(_SHELLS & name))
+        reading = _find_tool(tools, _is_reading) or shell
         editing = (
-            _first(tools, lambda name, has: {"path", "old", "new"} <= has)
-            or _first(tools, lambda name, has: "patch" in name and "patch" in has)
+            _find_tool(tools, lambda name, has: {"path", "old", "new"} <= has)
+            or _find_tool(tools, lambda name, has: "patch" in name and "patch" in has)
             or shell
         )
         if reading is None or editing is None:
@@ -377,11 +384,11 @@ class _Hands:
         return file
 
 
-def _reads(name: set[str], has: Collection[str]) -> bool:
+def _is_reading(name: set[str], has: Collection[str]) -> bool:
     return "path" in has and bool(_READING & name) and not _OTHER & name
 
 
-def _first(
+def _find_tool(
     tools: Sequence[tuple[Tool, Mapping[str, Place]]], fits: Any
 ) -> tuple[Tool, Mapping[str, Place]] | None:
     return next(
@@ -432,12 +439,12 @@ def _parameters(
 
 
 def _schema_at(tool: Tool, place: Place) -> Mapping[str, Any]:
-    schema = resolved(tool.parameters, tool.parameters)
+    schema = resolve_schema(tool.parameters, tool.parameters)
     for step in place:
         inner = schema.get("items") if isinstance(step, int) else None
         if isinstance(step, str):
             inner = mapping(schema.get("properties")).get(step)
-        schema = resolved(inner, tool.parameters)
+        schema = resolve_schema(inner, tool.parameters)
     return schema
 
 
@@ -450,20 +457,20 @@ def _tool_call(tool: Tool, given: Iterable[tuple[Place, Any]]) -> ReplyBlock:
     """A call with these values; further required ones are generated from the schema."""
     arguments: Any = {}
     for place, value in given:
-        arguments = _with(arguments, place, value)
-    return call(tool.name, fitted(tool, arguments))
+        arguments = _put_value(arguments, place, value)
+    return call(tool.name, fit_arguments(tool, arguments))
 
 
-def _with(holder: Any, place: Place, value: Any) -> Any:
+def _put_value(holder: Any, place: Place, value: Any) -> Any:
     """`holder` with the value at this place, and the objects and lists around it."""
     if not place:
         return value
     step, *inner = place
     if isinstance(step, str):
-        return {**(holder or {}), step: _with((holder or {}).get(step), tuple(inner), value)}
+        return {**(holder or {}), step: _put_value((holder or {}).get(step), tuple(inner), value)}
     items = list(holder or ())
     before = items[step] if step < len(items) else None
-    items[step : step + 1] = [_with(before, tuple(inner), value)]
+    items[step : step + 1] = [_put_value(before, tuple(inner), value)]
     return items
 
 

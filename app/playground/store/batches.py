@@ -67,7 +67,7 @@ async def batch_row(database: Database, batch: str) -> BatchRow | None:
     return BatchRow(*rows[0]) if rows else None
 
 
-async def newest_alike(database: Database, digest: str) -> BatchRow | None:
+async def newest_same_batch(database: Database, digest: str) -> BatchRow | None:
     """The newest batch with that digest."""
     rows = await database.rows(
         f"{_SELECT} WHERE digest = ? ORDER BY created_ms DESC LIMIT 1", (digest,)
@@ -87,7 +87,7 @@ async def claim(
     """Claims the run before anything of it is sent; `where` it is executed ("": here). Replaces an
     earlier claim."""
     insert = "INSERT OR REPLACE INTO batch_runs VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)"
-    values = (batch, *_stored(place), session, at_ms, storable(where))
+    values = (batch, *_storable_place(place), session, at_ms, storable(where))
     await database.write([Statement(insert, [values])])
 
 
@@ -106,13 +106,13 @@ async def case_of_session(database: Database, session: str) -> tuple[str, str] |
 async def finish(database: Database, batch: str, place: RunPlace, outcome: str, body: str) -> None:
     """Stores the outcome of a claimed run."""
     update = f"UPDATE batch_runs SET outcome = ?, body = ? WHERE {_PLACE}"  # noqa: S608
-    await database.write([Statement(update, [(outcome, body, batch, *_stored(place))])])
+    await database.write([Statement(update, [(outcome, body, batch, *_storable_place(place))])])
 
 
 async def unclaim(database: Database, batch: str, place: RunPlace) -> None:
     """Removes the claim: nothing was sent."""
     delete = f"DELETE FROM batch_runs WHERE {_PLACE}"  # noqa: S608
-    await database.write([Statement(delete, [(batch, *_stored(place))])])
+    await database.write([Statement(delete, [(batch, *_storable_place(place))])])
 
 
 async def run_rows(database: Database, batch: str) -> list[RunRow]:
@@ -125,5 +125,5 @@ async def run_rows(database: Database, batch: str) -> list[RunRow]:
     return [RunRow((row[0], row[1], row[2], row[3]), *row[4:]) for row in rows]
 
 
-def _stored(place: RunPlace) -> Sequence[Any]:
+def _storable_place(place: RunPlace) -> Sequence[Any]:
     return [storable(part) if isinstance(part, str) else part for part in place]

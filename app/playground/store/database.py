@@ -65,26 +65,26 @@ class Health:
         """`callback` is called whenever `trouble` or `told` changes."""
         self._watching.append(callback)
 
-    def failed(self, trouble: StoreUnwritable) -> None:
+    def mark_failed(self, trouble: StoreUnwritable) -> None:
         """A write failed for a temporary reason."""
         if self.trouble is None:
             log.warning("Nothing can be saved: %s", trouble)
         if str(self.trouble) != str(trouble):
-            self._become(trouble)
+            self._set_trouble(trouble)
 
-    def worked(self) -> None:
+    def mark_working(self) -> None:
         """A write was committed."""
         if self.trouble is not None:
             log.warning("The database is writable again.")
-            self._become(None)
+            self._set_trouble(None)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Called periodically: clears `told` after CALM_S without failures."""
         passed = self.trouble is None and self.clock() - self._well_since >= CALM_S
         if self.told is not None and passed:
             self._tell(None, unsteady=False)
 
-    def _become(self, trouble: StoreUnwritable | None) -> None:
+    def _set_trouble(self, trouble: StoreUnwritable | None) -> None:
         before, self.trouble = self.trouble, trouble
         for now, event in ((trouble is None, self._well), (trouble is not None, self._troubled)):
             (event.set if now else event.clear)()
@@ -106,7 +106,7 @@ class Health:
         self._ending = True
         self._well.set()
 
-    async def again(self, pause_s: float = PROBE_S) -> bool:
+    async def wait_for_retry(self, pause_s: float = PROBE_S) -> bool:
         """Waits until another attempt makes sense: until the database can be written, or if it can
         (the failure was elsewhere) for `pause_s` seconds. False if the program ends, so that
         nothing should wait any more."""
@@ -118,7 +118,7 @@ class Health:
             await self._well.wait()
         return True
 
-    async def or_trouble(self, tasks: Collection[asyncio.Future[Any]]) -> None:
+    async def wait_or_trouble(self, tasks: Collection[asyncio.Future[Any]]) -> None:
         """Waits until all `tasks` are done, or the database cannot be written, because the tasks
         would then wait for it. At the end of the program waits for the tasks only."""
         if self._ending:
@@ -220,7 +220,7 @@ class Database:
         self._open = asyncio.Event()
         self._open.set()
         self._task = asyncio.create_task(self._write_all()) if writer is not None else None
-        self._looking = asyncio.create_task(self._look()) if writer is not None else None
+        self._looking = asyncio.create_task(self._watch_file()) if writer is not None else None
 
     @classmethod
     async def open(
@@ -291,7 +291,7 @@ class Database:
         """Whether the file is new and nothing was ever written to it."""
         return not (await self.rows("PRAGMA user_version"))[0][0]
 
-    async def give_back(self, pages: int) -> None:
+    async def free_pages(self, pages: int) -> None:
         """Returns up to `pages` free pages to the system, if the file was created for that."""
         assert self._writer is not None
         try:
@@ -336,11 +336,11 @@ class Database:
                 return
             failure = error if isinstance(error, StoreError) else store_error(error, self.path)
             if isinstance(failure, StoreUnwritable):
-                self._troubled(failure)
+                self._mark_failed(failure)
             if not writes[0].done.done():
                 writes[0].done.set_exception(failure)  # the writer keeps running
             return
-        self.health.worked()
+        self.health.mark_working()
         for write in writes:
             if not write.done.done():
                 write.done.set_result(None)
@@ -421,13 +421,13 @@ class Database:
         finally:
             self._open.set()
 
-    def _troubled(self, trouble: StoreUnwritable) -> None:
+    def _mark_failed(self, trouble: StoreUnwritable) -> None:
         """Records the failure and retries until something can be written."""
-        self.health.failed(trouble)
+        self.health.mark_failed(trouble)
         if self._probing is None or self._probing.done():
             self._probing = asyncio.create_task(self._probe())
 
-    async def _look(self) -> None:
+    async def _watch_file(self) -> None:
         """Detects an unwritable file while there are no writes, which would detect it."""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -435,8 +435,8 @@ class Database:
                 try:
                     self._check_file()
                 except StoreUnwritable as trouble:
-                    self._troubled(trouble)
-            self.health.look()
+                    self._mark_failed(trouble)
+            self.health.refresh()
 
     async def _probe(self) -> None:
         while self.health.trouble is not None:
@@ -490,7 +490,7 @@ async def _open_writer(path: Path, notify: Callable[[str], None] | None = None) 
         if path.stat().st_size <= QUICK_CHECK_BYTES:
             verdict = await _value(connection, "PRAGMA quick_check(1)")
             if verdict != "ok":
-                raise _damaged(path, str(verdict))
+                raise _damage_error(path, str(verdict))
         if not path.stat().st_size:
             # Takes effect on new files only (others would just be written to at each start), so
             # that their purged pages can be returned.
@@ -573,7 +573,7 @@ async def _migrate(
             waiting.cancel()
 
 
-def _damaged(path: Path, what: str) -> StoreError:
+def _damage_error(path: Path, what: str) -> StoreError:
     return StoreError(
         f"{path} is damaged ({what.splitlines()[0][:120]}); it was not changed. Start a new "
         f'file with --db FILE; "sqlite3 {path} .recover" can save what is readable.'
@@ -595,7 +595,7 @@ def store_error(error: Exception, path: Path) -> StoreError:
             f"{path} is not a database. It was not changed. Name another file with --db FILE."
         )
     if code.startswith("SQLITE_CORRUPT") or isinstance(error, UnicodeDecodeError):
-        return _damaged(path, str(error))
+        return _damage_error(path, str(error))
     if isinstance(error, sqlite3.Error) and _is_out_of_reach(error):
         return StoreUnwritable(
             f"Cannot write {path}: {error}. Check its permissions, or name another file with "
@@ -644,14 +644,14 @@ def readable_database(path: Path) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"There is no database {path}. Name one with --db FILE.") from None
     except OSError as error:
-        raise _unreadable(path, error.strerror or "it cannot be checked") from error
+        raise _unreadable_error(path, error.strerror or "it cannot be checked") from error
     # Asks the system instead of opening: closing a file releases SQLite's locks on it.
     if not os.access(place, os.R_OK):
-        raise _unreadable(path, "Permission denied")
+        raise _unreadable_error(path, "Permission denied")
     return place
 
 
-def _unreadable(path: Path, reason: str) -> StoreUnreadable:
+def _unreadable_error(path: Path, reason: str) -> StoreUnreadable:
     return StoreUnreadable(
         f"Cannot read {path} ({reason}). Check its permissions, or name another file with "
         "--db FILE."

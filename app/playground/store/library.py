@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from playground.core.errors import NotFound
 from playground.core.rules import Rule
 from playground.core.serialization import from_data, to_data
-from playground.core.servers import Accepted, Server
+from playground.core.servers import Acceptance, Server
 from playground.core.settings import Profile
 from playground.core.tools import Tool
 from playground.store.database import Database, Statement
@@ -149,15 +149,15 @@ class Library:
             ]
         )
 
-    async def servers(self) -> list[tuple[Server, Accepted]]:
+    async def servers(self) -> list[tuple[Server, Acceptance]]:
         """The user's MCP servers by name, and what was accepted of each."""
         rows = await self._db.rows("SELECT body, accepted FROM servers ORDER BY name")
         return [
-            (from_data(Server, json.loads(row[0])), from_data(Accepted, json.loads(row[1])))
+            (from_data(Server, json.loads(row[0])), from_data(Acceptance, json.loads(row[1])))
             for row in rows
         ]
 
-    async def save_server(self, server: Server, accepted: Accepted, at_ms: int) -> None:
+    async def save_server(self, server: Server, accepted: Acceptance, at_ms: int) -> None:
         """Saves `server`, replacing the one of the same name."""
         insert = (
             "INSERT OR REPLACE INTO servers (name, body, accepted, updated_ms) VALUES (?, ?, ?, ?)"

@@ -17,7 +17,7 @@ from playground.core.events import CallDecided, Event, Logged, PartEnded, Sessio
 from playground.core.serialization import from_row, kind_of
 from playground.core.session import SessionState
 from playground.store.database import Database, Statement
-from playground.store.slices import Runs, decoded, hash_of, numbers_of, spans_over
+from playground.store.slices import SliceRuns, decode_piece, hash_of, numbers_of, spans_over
 from playground.store.writes import (
     CHUNK_COLUMNS,
     DELTA,
@@ -25,7 +25,7 @@ from playground.store.writes import (
     EVENT_COLUMNS,
     LARGE,
     Chunk,
-    Closed,
+    ClosedRecording,
     SliceMemory,
     Summary,
     WriteBatch,
@@ -153,7 +153,7 @@ RETRY_S = 1.0
 
 
 @dataclass
-class _Waiting:
+class _PendingData:
     """A session's unwritten deltas and their bytes; `size` counts the bytes."""
 
     events: list[Logged] = field(default_factory=list)
@@ -177,11 +177,11 @@ class Log:
         self._db = database
         self.position = position
         self._memory = SliceMemory()
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _PendingData] = {}
         self._writing: dict[str, asyncio.Future[None]] = {}
         self._overdue: set[str] = set()  # to be written after the current write
         self._timer: asyncio.TimerHandle | None = None
-        self.lost: Callable[[str, StoreError], None] = lambda session, error: None
+        self.on_lost: Callable[[str, StoreError], None] = lambda session, error: None
         """Called with a session whose pending batches can never be written."""
 
     @property
@@ -198,7 +198,7 @@ class Log:
         its first event, after copied ones."""
         if batch.copied is not None:
             await self.flush(batch.copied.parent)
-        if (lost := await self._written(batch.session)) is not None:
+        if (lost := await self._wait_for_writes(batch.session)) is not None:
             raise lost  # it precedes the batch in the log
         writing = self._submit(batch.session, batch)
         first = self.position + 1 - len(batch.events)
@@ -217,11 +217,11 @@ class Log:
         sessions, and before anything else of `session`."""
         waiting = self._waiting.get(session)
         if waiting is None:
-            waiting = self._waiting[session] = _Waiting()
+            waiting = self._waiting[session] = _PendingData()
         waiting.add(events, chunks)
         self._set_timer(GROUP_S)
 
-    def unwritten(self, session: str) -> tuple[Sequence[Logged], Sequence[Chunk]]:
+    def unwritten_data(self, session: str) -> tuple[Sequence[Logged], Sequence[Chunk]]:
         """The pending events and bytes of `session` whose write has not begun."""
         waiting = self._waiting.get(session)
         return (waiting.events, waiting.chunks) if waiting is not None else ((), ())
@@ -261,7 +261,7 @@ class Log:
             with suppress(StoreError):
                 await self.flush(session)
 
-    async def _written(self, session: str) -> StoreError | None:
+    async def _wait_for_writes(self, session: str) -> StoreError | None:
         """Waits for all current writes of `session`; returns why some can never be written."""
         lost: StoreError | None = None
         while (writing := self._writing.get(session)) is not None:
@@ -273,7 +273,7 @@ class Log:
 
     def _submit(self, session: str, batch: WriteBatch | None = None) -> asyncio.Future[None]:
         """Begins to write the pending data of `session`, followed by `batch`."""
-        waiting = self._waiting.pop(session, _Waiting())
+        waiting = self._waiting.pop(session, _PendingData())
         rows = list[Statement]()
         if waiting.events or waiting.chunks:
             rows += delta_statements(session, waiting.events, waiting.chunks, self.position)
@@ -284,10 +284,12 @@ class Log:
             self.position += copied + len(batch.events)
         writing = self._db.submit(rows, full=batch is not None and batch.full)
         self._writing[session] = writing
-        writing.add_done_callback(partial(self._submitted, session, waiting))
+        writing.add_done_callback(partial(self._finish_write, session, waiting))
         return writing
 
-    def _submitted(self, session: str, waiting: _Waiting, writing: asyncio.Future[None]) -> None:
+    def _finish_write(
+        self, session: str, waiting: _PendingData, writing: asyncio.Future[None]
+    ) -> None:
         del self._writing[session]
         error, overdue = writing.exception(), session in self._overdue
         self._overdue.discard(session)
@@ -302,7 +304,7 @@ class Log:
             self._set_timer(RETRY_S)
         elif isinstance(error, StoreError):
             self._waiting.pop(session, None)  # it followed what is lost
-            self.lost(session, error)
+            self.on_lost(session, error)
 
     def _set_timer(self, delay_s: float) -> None:
         if self._timer is None:
@@ -327,15 +329,15 @@ class Log:
             f" WHERE session = ? AND seq > ? {skip} ORDER BY seq LIMIT ?",
             (session, after, limit),
         )
-        log = await self._whole(session, rows)
+        log = await self._complete_events(session, rows)
         before = next((place for place, logged in enumerate(log) if logged.seq > after), 0)
         return log[before : before + limit] if limit >= 0 else log[before:]
 
-    async def opening(self, session: str) -> list[Logged]:
+    async def events_to_fold(self, session: str) -> list[Logged]:
         """The events needed to fold, including pending ones: all except the deltas of ended
         parts."""
         await self._settle(session)
-        waiting = list(self.unwritten(session)[0])
+        waiting = list(self.unwritten_data(session)[0])
         (row,) = await self._db.rows(
             "SELECT coalesce(max(seq), 0) FROM events WHERE session = ? AND kind IN"
             " ('response_ended', 'response_failed')",
@@ -346,25 +348,25 @@ class Log:
             f" AND ({_NO_DELTA} OR seq > ?) ORDER BY seq",
             (session, row[0]),
         )
-        log = await self._whole(session, rows)
+        log = await self._complete_events(session, rows)
         saved = log[-1].seq if log else 0  # pending events may have been written meanwhile
         return [*log, *(logged for logged in waiting if logged.seq > saved)]
 
-    async def _whole(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
+    async def _complete_events(self, session: str, rows: Sequence[Sequence[Any]]) -> list[Logged]:
         """The events of `rows`, each with its complete text."""
         log = [logged for row in rows for logged in events_of(row)]
         sliced = {place: lists for place, lists in enumerate(map(_lists, log)) if lists is not None}
         slices = await self._slices(session, [runs for lists in sliced.values() for runs in lists])
         for place, logged in enumerate(log):
             if (lists := sliced.get(place)) is not None:
-                log[place] = replace(logged, event=_joined(logged, lists, slices))
+                log[place] = replace(logged, event=_join_slices(logged, lists, slices))
             elif 2 * len(text := long_text(logged.event)) >= LARGE:
                 # Factor 2: JSON joins two surrogates into one character.
                 whole = "".join([text, *await self._rest(session, logged.seq)])
                 log[place] = replace(logged, event=with_text(logged.event, whole))
         return log
 
-    async def _slices(self, session: str, several: Sequence[Runs]) -> dict[int, str]:
+    async def _slices(self, session: str, several: Sequence[SliceRuns]) -> dict[int, str]:
         """The slices of the lists `several`, by number, read a few hundred at a time."""
         slices: dict[int, str] = {}
         for first, last in spans_over(several, GAP):
@@ -377,7 +379,7 @@ class Log:
                     break
                 for number, data in rows:
                     with suppress(ValueError, TypeError, AttributeError):  # missed by who needs it
-                        slices[number] = decoded(data)
+                        slices[number] = decode_piece(data)
         return slices
 
     async def altered_slices(self, session: str) -> list[int]:
@@ -432,7 +434,7 @@ class Log:
             after = rows[-1]["start"]
             yield _all_pieces(rows)
 
-    async def recorded(self, session: str) -> int:
+    async def recorded_size(self, session: str) -> int:
         """The number of bytes received in all recordings, without reading them."""
         await self._settle(session)
         end = "max(start + length(bytes))"
@@ -447,21 +449,23 @@ class Log:
         size: int = rows[0][0]
         return size
 
-    async def recordings(self, session: str) -> dict[int, Closed]:
+    async def recordings(self, session: str) -> dict[int, ClosedRecording]:
         """The recordings of `session` that have ended or have masked spans, by number."""
         rows = await self._db.rows(
             "SELECT number, clean, masked, sha256 FROM recordings WHERE session = ?", (session,)
         )
         spans = {row[0]: [(start, end) for start, end in json.loads(row[2])] for row in rows}
-        return {row[0]: Closed(row[0], bool(row[1]), spans[row[0]], row[3]) for row in rows}
+        return {
+            row[0]: ClosedRecording(row[0], bool(row[1]), spans[row[0]], row[3]) for row in rows
+        }
 
-    async def cut_off(self, session: str, recording: int) -> Closed:
+    async def interrupted_end(self, session: str, recording: int) -> ClosedRecording:
         """The end of an interrupted recording, made from what was saved of it."""
         digest = hashlib.sha256()
         for chunk in await self.chunks(session, recording):
             digest.update(chunk.data)
         known = (await self.recordings(session)).get(recording)
-        return Closed(recording, False, known.masked if known else (), digest.hexdigest())
+        return ClosedRecording(recording, False, known.masked if known else (), digest.hexdigest())
 
     async def summaries(
         self,
@@ -492,7 +496,7 @@ class Log:
         )
         return [summary_of_row(row) for row in rows]
 
-    async def pinned(self) -> list[Summary]:
+    async def pinned_sessions(self) -> list[Summary]:
         """The pinned sessions, last pinned first."""
         rows = await self._db.rows(
             f"SELECT {SUMMARY} FROM sessions WHERE pinned_ms IS NOT NULL"  # noqa: S608
@@ -559,12 +563,12 @@ class Log:
         texts = [(_text(row[0]), row[1]) for row in rows]
         return [json.dumps({"input": text}) if is_custom else text for text, is_custom in texts]
 
-    async def tapped(self, tap: str, limit: int) -> list[str]:
+    async def tapped_sessions(self, tap: str, limit: int) -> list[str]:
         """The sessions of agents through the tap with that id, newest first."""
         rows = await self._db.rows(_OF_TAP.format("?"), (tap, limit))
         return [row[0] for row in rows]
 
-    async def below(self, session: str) -> list[str]:
+    async def sessions_below(self, session: str) -> list[str]:
         """All sessions below `session` (further ones of its agent) at any depth, without deleted
         ones; oldest first."""
         rows = await self._db.rows(_BELOW, (session, session))
@@ -587,14 +591,14 @@ class Log:
             summaries.setdefault(row[-1], []).append(summary_of_row(row))
         return summaries
 
-    async def unfinished(self) -> list[str]:
+    async def unfinished_sessions(self) -> list[str]:
         """Own sessions that were running when they were last written."""
         rows = await self._db.rows(
             "SELECT id FROM sessions WHERE own AND (state = 'running' OR tasks > 0)"
         )
         return [row[0] for row in rows]
 
-    async def waiting(self, *, agents: bool = False) -> list[str]:
+    async def waiting_sessions(self, *, agents: bool = False) -> list[str]:
         """Own sessions that waited for a user when they were last written; `agents`: those that
         agents run."""
         query = "SELECT id FROM sessions WHERE own AND state = 'waiting' AND (tap != '' OR NOT ?)"
@@ -602,25 +606,27 @@ class Log:
         return [row[0] for row in rows]
 
 
-def _lists(logged: Logged) -> tuple[Runs, Runs] | None:
+def _lists(logged: Logged) -> tuple[SliceRuns, SliceRuns] | None:
     try:
         return slices_of(logged.event)
     except (ValueError, TypeError) as error:
-        raise _unreadable(logged, f"its list of slices says {error}") from error
+        raise _unreadable_error(logged, f"its list of slices says {error}") from error
 
 
-def _joined(logged: Logged, lists: tuple[Runs, Runs], slices: Mapping[int, str]) -> Event:
+def _join_slices(
+    logged: Logged, lists: tuple[SliceRuns, SliceRuns], slices: Mapping[int, str]
+) -> Event:
     """The event with its `lists` replaced by the text. StoreError if a slice is missing."""
     try:
         body, headers = ("".join([slices[number] for number in numbers_of(runs)]) for runs in lists)
         return with_slices(logged.event, body, headers)
     except KeyError as error:
-        raise _unreadable(logged, f"slice {error} is missing") from error
+        raise _unreadable_error(logged, f"slice {error} is missing") from error
     except (ValueError, TypeError) as error:
-        raise _unreadable(logged, f"its headers say {error}") from error
+        raise _unreadable_error(logged, f"its headers say {error}") from error
 
 
-def _unreadable(logged: Logged, why: str) -> StoreError:
+def _unreadable_error(logged: Logged, why: str) -> StoreError:
     return StoreError(
         f"The database has a request that cannot be read (seq {logged.seq}): {why}. Back up the "
         "file, and start a new one with --db FILE."

@@ -80,7 +80,7 @@ async def shrink(database: Database) -> None:
         return
     free = (await database.rows("PRAGMA freelist_count"))[0][0]
     while free:
-        await database.give_back(PAGES)
+        await database.free_pages(PAGES)
         still = (await database.rows("PRAGMA freelist_count"))[0][0]
         if still >= free:  # others write meanwhile: left to the next purge
             return
@@ -105,14 +105,14 @@ async def size(database: Database) -> Size:
 
 
 @dataclass(frozen=True)
-class Stale:
+class StaleRows:
     """Differences of derived rows from the log as sentences, and statements to repair them."""
 
     says: Sequence[str] = ()
     right: Sequence[Statement] = ()
 
 
-async def find_stale(database: Database, folded: Summary, tools: frozenset[str]) -> Stale:
+async def find_stale(database: Database, folded: Summary, tools: frozenset[str]) -> StaleRows:
     """Compares the row and the tools of a session with its log."""
     rows = await database.rows(
         "SELECT updated_ms, state, model, calls, waiting, tasks, profile, tap, agent, above"
@@ -123,24 +123,25 @@ async def find_stale(database: Database, folded: Summary, tools: frozenset[str])
     names = {row[0] for row in named}
     stored = {name: value for row in rows for name, value in zip(row.keys(), row, strict=True)}
     says = [
-        f"the list has {name} {_short(value)}, but the log has {_short(_stored(folded, name))}"
+        f"the list has {name} {_shorten(value)}, but the log has "
+        f"{_shorten(_stored_value(folded, name))}"
         for name, value in stored.items()
-        if value != _stored(folded, name)
+        if value != _stored_value(folded, name)
     ]
     right = statements(WriteBatch(folded.id, summary=replace(folded, title="")), 0) if says else []
     if missing := [(folded.id, tool) for tool in sorted(tools - names)]:
-        says += [f"the call of {_short(tool)} is not in the search index" for _, tool in missing]
+        says += [f"the call of {_shorten(tool)} is not in the search index" for _, tool in missing]
         right.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", missing))
     if extra := [(folded.id, tool) for tool in sorted(names - tools, key=repr)]:
         says += [
-            f"the search index has a call of {_short(tool)}, but the log does not"
+            f"the search index has a call of {_shorten(tool)}, but the log does not"
             for _, tool in extra
         ]
         right.append(Statement("DELETE FROM called WHERE session = ? AND tool IS ?", extra))
-    return Stale(says, right)
+    return StaleRows(says, right)
 
 
-async def search_differs(database: Database) -> Sequence[str]:
+async def search_differences(database: Database) -> Sequence[str]:
     """Texts missing in or foreign to the search index. Cannot compare their words: FTS5's own
     'integrity-check' cannot read this view either."""
     ((lost, extra),) = await database.rows(_INDEXED)
@@ -155,11 +156,11 @@ async def repair(database: Database, several: Sequence[Statement]) -> None:
     await database.write(REBUILD, full=True)
 
 
-def _stored(folded: Summary, name: str) -> object:
+def _stored_value(folded: Summary, name: str) -> object:
     value: object = getattr(folded, name)
     return storable(value) if isinstance(value, str) else value
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = json.dumps(value, default=str)
     return text if len(text) <= 80 else f"{text[:60]}…"

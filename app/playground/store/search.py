@@ -143,8 +143,8 @@ class SearchQuery:
     def match(self) -> str:
         """The FTS5 query. Every word is quoted, so that none is an operator. A single letter is no
         prefix: too many words begin with it."""
-        starts = (_quoted(word) + ("*" if len(word) > 1 else "") for word in self.words)
-        return " AND ".join([*starts, *map(_quoted, self.phrases)])
+        starts = (_quote(word) + ("*" if len(word) > 1 else "") for word in self.words)
+        return " AND ".join([*starts, *map(_quote, self.phrases)])
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def _day_ms(text: str) -> int | None:
     return None
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
@@ -347,7 +347,7 @@ class _Search:
         # For one session, tests whether it has the tools and tags, not which sessions have them.
         each = where == _ONE
         if each not in self.narrow:
-            self.narrow[each] = self.narrowed(0 if each else 2_000)
+            self.narrow[each] = self.filter_sql(0 if each else 2_000)
         narrowed, more = self.narrow[each]
         sql = (
             f"SELECT {SUMMARY} FROM sessions WHERE {where}{narrowed}"  # noqa: S608
@@ -364,7 +364,7 @@ class _Search:
         session_row = next(self.rows(_ONE, (session,), 1), None)
         self.refused += session_row is None
         if self.refused > LOOKED_UP and self.allowed is None:
-            narrowed, values = self.narrowed(20_000)
+            narrowed, values = self.filter_sql(20_000)
             ids = f"SELECT id FROM sessions WHERE 1{narrowed}"  # noqa: S608
             self.allowed = frozenset(row[0] for row in self.connection.execute(ids, values))
         return session_row
@@ -376,14 +376,14 @@ class _Search:
     def texts(self) -> None:
         """If few sessions are permitted, searches them one by one, newest first; else scans
         matching texts, newest first, until enough are permitted. Titles first."""
-        if (few := self._few()) is not None:
+        if (few := self._few_sessions()) is not None:
             parts = [part.lower() for part in self.in_title]
             for summary in few:
                 if all(part in summary.title.lower() for part in parts):
                     self.hits[summary.id] = SearchHit(summary, at_ms=summary.updated_ms)
-            self._in_few(few)
+            self._search_few(few)
             return
-        self.having = self._having()
+        self.having = self._sessions_having()
         self._titles()
         if not self.wanted.match:
             return
@@ -397,16 +397,16 @@ class _Search:
             ):
                 self._keep(session_found, position)
 
-    def _few(self) -> list[Summary] | None:
+    def _few_sessions(self) -> list[Summary] | None:
         """All permitted sessions, newest first; None if there are more than FEW."""
         if not self.wanted.narrows:
             return None
-        narrowed, values = self.narrowed(2_000)
+        narrowed, values = self.filter_sql(2_000)
         sql = f"SELECT count(*) FROM (SELECT 1 FROM sessions WHERE 1{narrowed} LIMIT ?)"  # noqa: S608
         (number,) = self.connection.execute(sql, (*values, FEW + 1)).fetchone()
         return None if number > FEW else list(self.rows("1", (), FEW + 1))
 
-    def _having(self) -> frozenset[str] | None:
+    def _sessions_having(self) -> frozenset[str] | None:
         """The sessions with a wanted tool or tag, if not too many: then no others are queried."""
         wanted = self.wanted
         for table, column, some in (("tags", "tag", wanted.tags), ("called", "tool", wanted.tools)):
@@ -426,7 +426,7 @@ class _Search:
 
     def _titles(self) -> None:
         wanted = self.wanted
-        values: list[object] = [_like(part) for part in self.in_title]
+        values: list[object] = [_like_pattern(part) for part in self.in_title]
         # ESCAPE costs 25 % more over all titles.
         escaped = ("\\" in str(value) for value in values)
         conditions = ["title LIKE ?" + (_ESCAPE if is_escaped else "") for is_escaped in escaped]
@@ -444,7 +444,7 @@ class _Search:
             if self.full:
                 return
 
-    def _in_few(self, few: Sequence[Summary]) -> None:
+    def _search_few(self, few: Sequence[Summary]) -> None:
         """The newest matching text of each of `few`: scans all matching texts once; if there are
         too many, queries the remaining sessions one by one."""
         left = [summary for summary in few if summary.id not in self.hits]
@@ -461,7 +461,7 @@ class _Search:
         values = (self.wanted.match, low, high, LOOKED_THROUGH)
         positions = [row[0] for row in self.connection.execute(_POSITIONS, values)]
         first = dict[str, int]()
-        for position in _inside(positions, list(spans.values())):
+        for position in _positions_inside(positions, list(spans.values())):
             (owner,) = self.connection.execute(_OWNER, (position,)).fetchone()
             first.setdefault(owner, position)
         reached = positions[-1] if len(positions) == LOOKED_THROUGH else 0
@@ -470,11 +470,11 @@ class _Search:
                 return
             id_ = summary.id
             if id_ not in first and id_ in spans and spans[id_][0] < reached:
-                self._in_one(summary, spans[id_])
+                self._search_one(summary, spans[id_])
             elif id_ in first:
                 self._keep(summary, first[id_])
 
-    def _in_one(self, summary: Summary, span: tuple[int, int]) -> None:
+    def _search_one(self, summary: Summary, span: tuple[int, int]) -> None:
         for position, owner in self.connection.execute(_MATCHES, (self.wanted.match, *span)):
             if owner == summary.id:
                 self._keep(summary, position)
@@ -487,7 +487,7 @@ class _Search:
             self.places[summary.id] = position
         self.hits[summary.id] = SearchHit(summary, seq, at_ms, kind, place)
 
-    def narrowed(self, few: int) -> tuple[str, list[object]]:
+    def filter_sql(self, few: int) -> tuple[str, list[object]]:
         """The filters, except the text, as conditions on the table sessions. Tools and tags that at
         most `few` sessions have are looked up first, others tested for each session."""
         wanted, marks = self.wanted, self.wanted.marks
@@ -508,7 +508,7 @@ class _Search:
             values += models
         for table, column, some in (("called", "tool", wanted.tools), ("tags", "tag", wanted.tags)):
             if some:
-                sql.append(self._has(table, column, some, few))
+                sql.append(self._membership_sql(table, column, some, few))
                 values += some
         for bound, at_ms in ((">=", wanted.after_ms), ("<", wanted.before_ms)):
             if at_ms is not None:
@@ -516,7 +516,7 @@ class _Search:
                 values.append(at_ms)
         return "".join(f" AND {condition}" for condition in sql), values
 
-    def _has(self, table: str, column: str, some: Sequence[str], few: int) -> str:
+    def _membership_sql(self, table: str, column: str, some: Sequence[str], few: int) -> str:
         """The condition that a session has one of `some`."""
         one_of = f"{column} IN ({', '.join('?' * len(some))})"
         number = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {one_of} LIMIT ?)"  # noqa: S608
@@ -538,7 +538,7 @@ def names(connection: sqlite3.Connection, column: str, most: int = 200) -> list[
     return names
 
 
-def _inside(positions: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+def _positions_inside(positions: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
     """Those of `positions` inside one of `spans` (first and last position); spans of sessions that
     ran at the same time overlap."""
     lows, highs = list[int](), list[int]()
@@ -554,7 +554,7 @@ def _inside(positions: Sequence[int], spans: Sequence[tuple[int, int]]) -> Itera
             yield position
 
 
-def _like(text: str) -> str:
+def _like_pattern(text: str) -> str:
     text = storable(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{text}%"
 

@@ -35,7 +35,7 @@ _TO_PUNCTUATION = re.compile(r'(?:[^][{},"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[][{
 """Up to the next bracket or comma outside of a JSON string. Possessive: fails at once if there is
 none."""
 
-Runs = Sequence[Sequence[int]]
+SliceRuns = Sequence[Sequence[int]]
 
 
 class SliceEnd(NamedTuple):
@@ -47,12 +47,12 @@ class SliceEnd(NamedTuple):
     depth: int
     member: int
 
-    def shifted(self, by: int) -> SliceEnd:
+    def shift(self, by: int) -> SliceEnd:
         return SliceEnd(self.end + by, self.read + by, self.depth, self.member + by)
 
 
 @dataclass(frozen=True)
-class CutBody:
+class SlicedBody:
     """A body in slices: the end and the hash of each."""
 
     body: str
@@ -67,25 +67,25 @@ class CutBody:
             start = place.end
 
 
-def cut(body: str, before: CutBody | None = None) -> CutBody:
+def slice_body(body: str, before: SlicedBody | None = None) -> SlicedBody:
     """Cuts `body`. If the earlier body `before` has the same beginning or end, reuses its slices,
     so that a session's next request costs only its new text."""
-    old = before or CutBody("", (), ())
-    same = _common(old.body, body)
+    old = before or SlicedBody("", (), ())
+    same = _common_length(old.body, body)
     # The last slice ended only because its body did.
     repeated = bisect_right(old.places, same, 0, max(len(old.places) - 1, 0), key=_reach)
     places, hashes = list(old.places[:repeated]), list(old.hashes[:repeated])
-    ending = _Ending(old, body)
+    ending = _SharedEnd(old, body)
     start = places[-1].end if places else 0
     for place in _places(body, places[-1] if places else SliceEnd(0, 0, 0, 0), repeated):
         places.append(place)
-        hashes.append(hash_of(encoded(body[start : place.end])))
+        hashes.append(hash_of(encode_piece(body[start : place.end])))
         start = place.end
-        if (following := ending.after(place, len(places))) is not None:
-            places += [each.shifted(ending.shift) for each in old.places[following:]]
+        if (following := ending.next_index(place, len(places))) is not None:
+            places += [each.shift(ending.shift) for each in old.places[following:]]
             hashes += old.hashes[following:]
             break
-    return CutBody(body, places, hashes)
+    return SlicedBody(body, places, hashes)
 
 
 def _reach(place: SliceEnd) -> int:
@@ -93,7 +93,7 @@ def _reach(place: SliceEnd) -> int:
     return max(place.end + 1, place.read)
 
 
-def _common(before: str, after: str, *, end: bool = False) -> int:
+def _common_length(before: str, after: str, *, end: bool = False) -> int:
     """The number of characters of the common beginning, or end."""
     low, high = 0, min(len(before), len(after))
     while low < high:
@@ -109,24 +109,24 @@ def _common(before: str, after: str, *, end: bool = False) -> int:
     return low
 
 
-class _Ending:
+class _SharedEnd:
     """Finds where the cut of `body` reaches the end that it shares with `old`."""
 
-    def __init__(self, old: CutBody, body: str) -> None:
+    def __init__(self, old: SlicedBody, body: str) -> None:
         self.shift = len(body) - len(old.body)
         self._places = old.places
-        self._same_from = len(body) - _common(old.body, body, end=True)
+        self._same_from = len(body) - _common_length(old.body, body, end=True)
         # Inside a long text the cut depends on where the text begins.
         known = enumerate(old.places)
         self._known = {place.end: at for at, place in known if place.read > place.end}
 
-    def after(self, place: SliceEnd, count: int) -> int | None:
+    def next_index(self, place: SliceEnd, count: int) -> int | None:
         """The index from which the old places can follow `place`, the end of slice `count`; None if
         not yet."""
         at = self._known.get(place.end - self.shift)
         if place.end < self._same_from or at is None:
             return None
-        old, left = self._places[at].shifted(self.shift), len(self._places) - at
+        old, left = self._places[at].shift(self.shift), len(self._places) - at
         member = old.member == place.member or max(old.member, place.member) <= place.end
         same = member and (old.read, old.depth) == (place.read, place.depth)
         return at + 1 if same and max(count, at) + left < MANY else None
@@ -162,12 +162,12 @@ def _places(body: str, last: SliceEnd, count: int) -> Iterator[SliceEnd]:
         yield SliceEnd(start, read, depth, member)
 
 
-def encoded(piece: str) -> bytes:
+def encode_piece(piece: str) -> bytes:
     """The stored form of a slice: UTF-8 with lone surrogates preserved."""
     return piece.encode("utf-8", "surrogatepass")
 
 
-def decoded(data: bytes) -> str:
+def decode_piece(data: bytes) -> str:
     """The inverse of `encoded`."""
     return data.decode("utf-8", "surrogatepass")
 
@@ -191,13 +191,13 @@ def runs_of(numbers: Iterable[int]) -> list[list[int]]:
     return runs
 
 
-def numbers_of(runs: Runs) -> Iterator[int]:
+def numbers_of(runs: SliceRuns) -> Iterator[int]:
     """The inverse of `runs_of`."""
     for first, count in runs:
         yield from range(first, first + count)
 
 
-def spans_over(several: Iterable[Runs], gap: int) -> list[tuple[int, int]]:
+def spans_over(several: Iterable[SliceRuns], gap: int) -> list[tuple[int, int]]:
     """The spans (first, last), in order, that cover all numbers of `several`; those with at most
     `gap` numbers between them are merged."""
     spans: list[tuple[int, int]] = []

@@ -32,7 +32,7 @@ from playground.core.serialization import from_row, kind_of, to_row
 from playground.core.session import Session, SessionState
 from playground.store.database import Statement
 from playground.store.schema import INDEXED
-from playground.store.slices import SMALL, CutBody, Runs, cut, encoded, runs_of
+from playground.store.slices import SMALL, SlicedBody, SliceRuns, encode_piece, runs_of, slice_body
 
 _SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
 """The events of which the view `texts` of the database makes texts."""
@@ -160,7 +160,7 @@ def title_of(prompt: str) -> str:
 
 
 @dataclass(frozen=True)
-class Copied:
+class CopiedPart:
     """What a fork copies: the first `seq` events of `parent`, the number of their recordings, which
     are shared, and the `tools` called in them, as `called_tools` returns them. The last event is no
     delta: no answer is open where a fork begins."""
@@ -172,7 +172,7 @@ class Copied:
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedRecording:
     """The end of a recording: whether it was clean, its masked half-open spans, and the SHA-256 of
     the saved bytes as hex digits ("", and not clean, while it is running)."""
 
@@ -190,11 +190,11 @@ class WriteBatch:
     session: str
     events: Sequence[Logged] = ()
     chunks: Sequence[Chunk] = ()
-    closed: Closed | None = None
+    closed: ClosedRecording | None = None
     summary: Summary | None = None
     full: bool = False
-    copied: Copied | None = None
-    ends: Sequence[Closed] = ()
+    copied: CopiedPart | None = None
+    ends: Sequence[ClosedRecording] = ()
     tags: Sequence[str] = ()
 
 
@@ -255,7 +255,7 @@ def _rests(session: str, events: Sequence[Logged]) -> list[Statement]:
 
 def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) -> list[Statement]:
     """The statements that write `batch` after position `base`; `memory` belongs to the database."""
-    statements = [_summarized(batch.summary)] if batch.summary is not None else []
+    statements = [_summary_statement(batch.summary)] if batch.summary is not None else []
     first = base + 1
     others = [logged for logged in batch.events if not isinstance(logged.event, PartDelta)]
     if batch.copied is not None:
@@ -292,7 +292,7 @@ def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) 
     return statements
 
 
-def _summarized(summary: Summary) -> Statement:
+def _summary_statement(summary: Summary) -> Statement:
     """Projections are updated; the other columns keep their values from the creation."""
     return Statement(
         "INSERT INTO sessions (id, title, created_ms, updated_ms, state, model, calls, waiting,"
@@ -328,7 +328,7 @@ def _summarized(summary: Summary) -> Statement:
     )
 
 
-def _copies(session: str, copied: Copied, base: int) -> list[Statement]:
+def _copies(session: str, copied: CopiedPart, base: int) -> list[Statement]:
     """Copies the parent's first events under the same numbers. Recordings are shared, referring to
     the session that holds the bytes, however many forks lie between. Request slices are copied:
     they are small, each stored once, and a purge need not hand them over."""
@@ -375,7 +375,7 @@ def called_tools(log: Iterable[Logged]) -> frozenset[str]:
     return frozenset(storable(part.name) for part in parts if part.name)
 
 
-def _spans(recording: Closed) -> str:
+def _spans(recording: ClosedRecording) -> str:
     return json.dumps([list(span) for span in recording.masked])
 
 
@@ -402,7 +402,7 @@ class _EventRows:
         for run in _runs(self.events):
             position += len(run)
             last = run[-1]
-            sliced = self.slices.stored(last) if self.slices is not None else None
+            sliced = self.slices.stored_event(last) if self.slices is not None else None
             row = _row(last, sliced) if len(run) == 1 else _shared_row(run)
             yield (position, self.session, last.seq, last.at_ms, *row)
 
@@ -571,7 +571,7 @@ class KnownSlices:
 
     numbers: dict[bytes, int] = field(default_factory=dict)
     stamp: tuple[int | None, int] = NEVER
-    cut: CutBody | None = None
+    cut: SlicedBody | None = None
 
 
 class SliceMemory:
@@ -581,7 +581,7 @@ class SliceMemory:
     def __init__(self) -> None:
         self._known: dict[str, KnownSlices] = {}
 
-    def of(self, session: str) -> KnownSlices:
+    def known_slices(self, session: str) -> KnownSlices:
         known = self._known.pop(session, None) or KnownSlices()
         self._known[session] = known
         if len(self._known) > REMEMBERED:
@@ -603,7 +603,7 @@ class RequestSlices:
         ]
         self._known = KnownSlices()
         self._unread: list[tuple[str]] = []
-        self._lists: dict[int, Sequence[Runs]] = {}
+        self._lists: dict[int, Sequence[SliceRuns]] = {}
 
     def statements(self) -> list[Statement]:
         if not self._requests:
@@ -612,17 +612,17 @@ class RequestSlices:
         new = "INSERT INTO slices (session, nth, seq, hash, bytes) VALUES (?, ?, ?, ?, ?)"
         return [
             Statement(_STAMP, [(self._session, self._session)], self._recall),
-            Statement(known, self._unread, self._know),
+            Statement(known, self._unread, self._set_known),
             Statement(new, self),
         ]
 
     def _recall(self, rows: list[Any]) -> None:
-        self._known, stamp = self._memory.of(self._session), (rows[0][0], rows[0][1])
+        self._known, stamp = self._memory.known_slices(self._session), (rows[0][0], rows[0][1])
         if self._known.stamp != stamp:
             self._known.numbers, self._known.stamp = {}, stamp
         self._unread[:] = [(self._session,)] if len(self._known.numbers) < stamp[1] else []
 
-    def _know(self, rows: list[Any]) -> None:
+    def _set_known(self, rows: list[Any]) -> None:
         self._known.numbers = {row[0]: row[1] for row in rows}
 
     def __iter__(self) -> Iterator[tuple[object, ...]]:
@@ -630,19 +630,22 @@ class RequestSlices:
         position, last = known.stamp
         known.stamp = NEVER  # until all rows exist: some may never be written
         for seq, request in self._requests:
-            body, headers = cut(request.body, known.cut), cut(json.dumps(dict(request.headers)))
+            body, headers = (
+                slice_body(request.body, known.cut),
+                slice_body(json.dumps(dict(request.headers))),
+            )
             known.cut = body if len(body.body) <= LARGEST else None
             for pieces in (headers, body):
                 for digest, piece in zip(pieces.hashes, pieces.slices(), strict=True):
                     if digest not in known.numbers:
                         last = known.numbers[digest] = last + 1
-                        yield self._session, last, seq, digest, encoded(piece)
+                        yield self._session, last, seq, digest, encode_piece(piece)
             self._lists[seq] = [
                 runs_of(known.numbers[digest] for digest in each.hashes) for each in (body, headers)
             ]
         known.stamp = position, last
 
-    def stored(self, logged: Logged) -> Event | None:
+    def stored_event(self, logged: Logged) -> Event | None:
         """The event as stored if it is in slices: with lists in place of body and headers."""
         event = logged.event
         if logged.seq not in self._lists or not isinstance(event, RequestSent):
@@ -669,17 +672,17 @@ def _has_halves(text: str) -> bool:
     return False
 
 
-def slices_of(event: Event) -> tuple[Runs, Runs] | None:
+def slices_of(event: Event) -> tuple[SliceRuns, SliceRuns] | None:
     """The slice lists in place of a request's body and of its JSON headers; None if these are
     stored directly, as before schema 11. ValueError or TypeError if the lists are invalid."""
     body: Any = event.body if isinstance(event, RequestSent) else ""
     headers: Any = event.headers if isinstance(event, RequestSent) else ()
     if not isinstance(body, list):
         return None
-    return _checked(body), _checked(headers if isinstance(headers, list) else ())
+    return _parse_runs(body), _parse_runs(headers if isinstance(headers, list) else ())
 
 
-def _checked(data: Iterable[Any]) -> Runs:
+def _parse_runs(data: Iterable[Any]) -> SliceRuns:
     return [(operator.index(first), operator.index(count)) for first, count in data]
 
 

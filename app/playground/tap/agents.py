@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from playground import config
 from playground.core.errors import BadInput
-from playground.core.providers import AGENT_TITLES, AGENT_WAITS, LOOPBACK_NAMES, Waits
+from playground.core.providers import AGENT_TITLES, AGENT_WAITS, LOOPBACK_NAMES, AgentWaits
 from playground.core.settings import Protocol
 
 HEADER = "x-playground-tap"
@@ -84,7 +84,7 @@ class Agent:
     package: str
     upstream: str
     protocols: tuple[Protocol, ...]
-    waits: Waits
+    waits: AgentWaits
     kept_alive: str
     hidden: str
     environment: Mapping[str, str] = field(default_factory=dict)

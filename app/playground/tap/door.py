@@ -28,7 +28,7 @@ from playground.config import one_line
 from playground.core.errors import BadInput, NotFound, StoreError
 from playground.core.providers import SIMULATORS
 from playground.core.settings import Profile, Protocol
-from playground.net.isolation import isolated
+from playground.net.isolation import isolate_headers
 from playground.net.keys import Keys, is_vendors_own, origin
 from playground.protocols.base import join_url
 from playground.protocols.registry import codec
@@ -41,7 +41,7 @@ from playground.tap.relay import (
     RefusedRequest,
     Relay,
     agent_connection,
-    end_to_end,
+    end_to_end_headers,
     is_credential,
     refuse,
 )
@@ -137,52 +137,52 @@ class Door:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def sending(message: Message) -> None:
+        async def send_isolated(message: Message) -> None:
             nonlocal started
             started = True
             if message["type"] == "http.response.start":
-                message = {**message, "headers": _sent_back(message)}
+                message = {**message, "headers": _client_headers(message)}
             await send(message)
 
         in_path, door, target = _parts(scope)
         protocol = "" if door is None else protocol_at(door, target) or DOORS[door][0]
         try:
-            tap, secret = await self._tap(scope, in_path)
+            tap, secret = await self._authenticate(scope, in_path)
             if door is None:
                 raise RefusedRequest(*NO_DOOR)
-            if _upgrades(scope):
+            if _is_upgrade(scope):
                 raise RefusedRequest(*NO_UPGRADE)
             # The secret goes no further, also where it was given as a key or is in a Referer.
             headers = [
                 (name, value.strip()) for name, value in scope["headers"] if secret not in value
             ]
-            await self._pass(
+            await self._relay_request(
                 tap,
                 door=door,
                 target=target,
                 headers=headers,
                 scope=scope,
                 receive=receive,
-                send=sending,
+                send=send_isolated,
             )
         except RefusedRequest as refused:
-            await refuse(sending, protocol, refused)
+            await refuse(send_isolated, protocol, refused)
         except StoreError as error:
             if not started:
-                await refuse(sending, protocol, RefusedRequest(503, str(error)))
+                await refuse(send_isolated, protocol, RefusedRequest(503, str(error)))
         except Exception as error:
             # No exception reaches the server: its log would not be masked.
-            failed = self._failed(error)
+            failed = self._internal_error(error)
             if not started:
-                await refuse(sending, protocol, failed)
+                await refuse(send_isolated, protocol, failed)
 
-    async def _tap(self, scope: Scope, in_path: bytes) -> tuple[Tap, bytes]:
+    async def _authenticate(self, scope: Scope, in_path: bytes) -> tuple[Tap, bytes]:
         """Authenticates the request; the tap and its secret. RefusedRequest if it is of none."""
         headers: RawHeaders = scope["headers"]
         hosts = [value.strip() for name, value in headers if name == b"host"]
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
             raise RefusedRequest(*WRONG_HOST)
-        if any(_is_browsers(name, value.strip()) for name, value in headers):
+        if any(_is_from_browser(name, value.strip()) for name, value in headers):
             raise RefusedRequest(*FOREIGN)
         presented = {value.strip() for name, value in headers if name == HEADER}
         if in_path:
@@ -195,7 +195,7 @@ class Door:
             raise RefusedRequest(*NO_SECRET)
         return tap, secret
 
-    async def _pass(
+    async def _relay_request(
         self,
         tap: Tap,
         door: DoorName,
@@ -245,7 +245,7 @@ class Door:
             raise RefusedRequest(404, LOOP.format(upstream.profile.name))
         return upstream
 
-    def _failed(self, error: Exception) -> RefusedRequest:
+    def _internal_error(self, error: Exception) -> RefusedRequest:
         """An error id for the user; logs it with the traceback, without the error's message, which
         may contain a path or a header."""
         error_id = secrets.token_hex(4)
@@ -269,24 +269,24 @@ def _parts(scope: Scope) -> tuple[bytes, DoorName | None, bytes]:
     return secret, _DOORS.get(first), target
 
 
-def _is_browsers(name: bytes, value: bytes) -> bool:
+def _is_from_browser(name: bytes, value: bytes) -> bool:
     """Whether a request with this header is a browser's own, or a web page's."""
     if name == b"cookie":
         return _PAGE_COOKIE.search(value) is not None
     return name in _BROWSERS_OWN or value not in _BY_PROGRAMS.get(name, (value,))
 
 
-def _sent_back(start: Message) -> RawHeaders:
+def _client_headers(start: Message) -> RawHeaders:
     """The headers of an answer as the client gets them. A redirect keeps its status but not its
     target: a client that follows it would send the request, the secret among its headers, past the
     tap, and its calls would not be held."""
     redirects = 300 <= start["status"] < 400
-    return isolated(
+    return isolate_headers(
         (name, value) for name, value in start["headers"] if not (redirects and name == b"location")
     )
 
 
-def _upgrades(scope: Scope) -> bool:
+def _is_upgrade(scope: Scope) -> bool:
     asked = [value.lower() for name, value in scope["headers"] if name == b"upgrade"]
     return any(b"websocket" in value for value in asked)
 
@@ -335,7 +335,7 @@ class Upstreams:
         for credential in credentials_of(headers, target):
             self._keys.learn(credential)
         try:
-            profile = _fitting(self._profile_named(name), door, target)
+            profile = _fit_profile(self._profile_named(name), door, target)
             base_url = self._base_url(profile)
             place = origin(base_url)
             vendor = is_vendors_own(profile)
@@ -344,13 +344,13 @@ class Upstreams:
         except BadInput as error:
             raise RefusedRequest(502, str(error)) from None
         if not vendor:
-            target = _without_keys(target)
-            headers = self._with_own_key(profile, headers)
-        target = _joined(base_url, door, target)
-        return Upstream(profile, place, target, _outgoing(headers, place))
+            target = _strip_keys(target)
+            headers = self._add_key(profile, headers)
+        target = _join_target(base_url, door, target)
+        return Upstream(profile, place, target, _outgoing_headers(headers, place))
 
-    def _with_own_key(self, profile: Profile, headers: RawHeaders) -> RawHeaders:
-        if missing := self._keys.missing(profile):
+    def _add_key(self, profile: Profile, headers: RawHeaders) -> RawHeaders:
+        if missing := self._keys.missing_reason(profile):
             raise RefusedRequest(401, missing)
         key = self._keys.key_for(profile)
         own = codec(profile.protocol).key_header(key, profile.quirks) if key else {}
@@ -394,7 +394,7 @@ def protocol_at(door: DoorName, target: bytes) -> Protocol | None:
     return "openai_chat" if _CHAT.fullmatch(path) else None
 
 
-def _fitting(profile: Profile, door: DoorName, target: bytes) -> Profile:
+def _fit_profile(profile: Profile, door: DoorName, target: bytes) -> Profile:
     """`profile` with the protocol of the request."""
     spoken = DOORS[door]
     protocol = protocol_at(door, target)
@@ -413,7 +413,7 @@ def _fitting(profile: Profile, door: DoorName, target: bytes) -> Profile:
     return replace(profile, protocol=protocol)
 
 
-def _joined(base_url: str, door: DoorName, target: bytes) -> bytes:
+def _join_target(base_url: str, door: DoorName, target: bytes) -> bytes:
     """Path and query: appends the target to a profile's base URL, which includes the version if the
     protocol is OpenAI's."""
     path = target.decode("latin-1")
@@ -427,15 +427,15 @@ def _joined(base_url: str, door: DoorName, target: bytes) -> bytes:
     return joined.encode("latin-1")
 
 
-def _without_keys(target: bytes) -> bytes:
+def _strip_keys(target: bytes) -> bytes:
     path, mark, query = target.partition(b"?")
     left = [pair for pair in query.split(b"&") if not names_key(*_member(pair))]
     return path + (mark if left else b"") + b"&".join(left)
 
 
-def _outgoing(headers: RawHeaders, place: str) -> RawHeaders:
+def _outgoing_headers(headers: RawHeaders, place: str) -> RawHeaders:
     """The headers to send: the host first, and no compression requested."""
     dropped = {b"host", b"expect", b"accept-encoding"}
-    own = [pair for pair in end_to_end(headers) if pair[0] not in dropped]
+    own = [pair for pair in end_to_end_headers(headers) if pair[0] not in dropped]
     host = urlsplit(place).netloc.encode("latin-1")
     return [(b"host", host), *own, (b"accept-encoding", b"identity")]

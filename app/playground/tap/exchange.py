@@ -16,19 +16,19 @@ from playground.core.providers import HELD_WHOLE_S
 from playground.engine.engine import Engine
 from playground.engine.responses import Received
 from playground.engine.runner import FollowedAnswer
-from playground.engine.sessions import LiveSession, uncancelled
+from playground.engine.sessions import LiveSession, finish_task
 from playground.exchange.requests_import import protocol_of
 from playground.net.client import CODINGS, Decompressor, NetworkError, request_id
 from playground.tap.holding import (
     HeldAnswer,
-    Unsound,
+    UnsafeAnswer,
+    continues_here,
     denials,
-    goes_on_here,
     is_put_back,
     is_stream,
 )
 from playground.tap.places import SessionPlace
-from playground.tap.recording import AgentSessions, Begun
+from playground.tap.recording import AgentSessions, BeginResult
 from playground.tap.relay import AgentRequest, AnswerHead, Observe, RawHeaders
 from playground.tap.request_events import ReadRequest
 from playground.tap.taps import Taps
@@ -61,7 +61,7 @@ _SAVED_S = 0.5
 """Seconds between checks, while waiting for a save, that the database can be written."""
 
 
-def observing(engine: Engine, taps: Taps, key: bytes) -> Observe:
+def make_observer(engine: Engine, taps: Taps, key: bytes) -> Observe:
     """Creates the observer of a request; `key` as in AgentSessions."""
     return partial(AgentExchange, AgentSessions(engine, taps, key))
 
@@ -100,13 +100,17 @@ class AgentExchange:
     async def begin(self) -> AnswerHead | None:
         self._sessions.taps.note(self.request.tap.id, self.request.at_ms)
         # Runs to its end even if the client leaves, so that what was begun in the log is ended.
-        head = await uncancelled(asyncio.create_task(self._begin(self._sessions.begin(self))))
+        head = await finish_task(asyncio.create_task(self._begin(self._sessions.begin(self))))
         while self.waits is not None or self.behind:
             try:
-                await self._until_results_decided()
-                again = self._sessions.go_on if self.waits is not None else self._sessions.begin
+                await self._wait_for_results()
+                again = (
+                    self._sessions.continue_request
+                    if self.waits is not None
+                    else self._sessions.begin
+                )
                 step = self._begin(again(self))
-                head = await uncancelled(asyncio.create_task(step))
+                head = await finish_task(asyncio.create_task(step))
             except NotFound:
                 await self._sessions.leave(self)
                 raise Refused(DELETED) from None
@@ -115,17 +119,17 @@ class AgentExchange:
                 raise
         return head
 
-    async def _begin(self, step: Coroutine[Any, Any, Begun | None]) -> AnswerHead | None:
+    async def _begin(self, step: Coroutine[Any, Any, BeginResult | None]) -> AnswerHead | None:
         begun = await step
         if begun is None or begun.waits:
             return None
         self.holds, self._held, self._followed = begun.holds, begun.held, begun.followed
         self.body, self._asked = begun.body, begun.asked
         if self._followed is not None:
-            self._followed.request.reader = asyncio.create_task(self._until_stop())
+            self._followed.request.reader = asyncio.create_task(self._wait_for_answer())
         return begun.head
 
-    async def _until_results_decided(self) -> None:
+    async def _wait_for_results(self) -> None:
         """Waits until all held results are decided, the session stopped, or the tap revoked."""
         sessions, taps = self._sessions.engine.sessions, self._sessions.taps
         with sessions.listen(self.behind or self.session_id) as bell:
@@ -133,12 +137,12 @@ class AgentExchange:
                 bell.clear()
                 if (await taps.get(self.request.tap.id)).revoked_ms is not None:
                     return
-                async with sessions.holding(self.behind or self.session_id) as live:
-                    if live.session.stopped or not live.session.standing.count("held"):
+                async with sessions.lock_session(self.behind or self.session_id) as live:
+                    if live.session.stopped or not live.session.call_groups.count("held"):
                         return
                 await bell.wait(_LOOK_S)
 
-    async def _until_stop(self) -> None:
+    async def _wait_for_answer(self) -> None:
         """Cancelled by Stop, like the reader of any answer; returns at the end of the answer."""
         assert self._followed is not None
         try:
@@ -149,12 +153,12 @@ class AgentExchange:
                 self._followed.request.put(Received(self._clock(), trouble=gone, ended=True))
                 self.stopped.set()
 
-    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+    def receive_head(self, status: int, headers: RawHeaders) -> RawHeaders:
         """For held calls, removes the length and encoding headers: the body changes."""
         self._status = status
         if self._followed is None:
             return headers
-        started, self._unpack = self._started(status, headers)
+        started, self._unpack = self._parse_head(status, headers)
         stream = is_stream(started.headers)
         self._keeps = not stream
         coding = started.headers.get("content-encoding", "").strip().lower()
@@ -175,15 +179,15 @@ class AgentExchange:
         them, too."""
         if self._followed is None:
             return data
-        plain = self._unpacked(data)
+        plain = self._decompress(data)
         await self._log(Received(self._clock(), plain))
         if self._held is not None:
             data = self._held.add(plain)
         elif self._keeps:
             data, self._kept = self._kept, data
-        return self._counted(data)
+        return self._count(data)
 
-    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+    async def finish_answer(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
         if self._followed is None and self._held is None:
             self._note()
             return
@@ -192,9 +196,9 @@ class AgentExchange:
         try:
             if self._held is not None:
                 self._clean = trouble is None
-                async for keepalive in self._until_decided(self._held):
+                async for keepalive in self._wait_for_decisions(self._held):
                     yield keepalive
-            last, self._kept = self._counted(self._kept), b""
+            last, self._kept = self._count(self._kept), b""
             if last:
                 self._owes = True
                 yield last
@@ -210,9 +214,9 @@ class AgentExchange:
         try:
             await self.finish()
         finally:
-            self._sessions.over(self)
+            self._sessions.close(self)
 
-    async def _until_decided(self, held: HeldAnswer) -> AsyncIterator[bytes]:
+    async def _wait_for_decisions(self, held: HeldAnswer) -> AsyncIterator[bytes]:
         """Yields keep-alives while the calls wait for decisions, or a continuing request for its
         answer; then `_kept` is the rest of the answer. While nothing can be saved nothing is
         decided. NetworkError if a non-streamed answer has waited too long for decisions: its agent
@@ -245,7 +249,7 @@ class AgentExchange:
         """Whether nothing of the answer waits any more. Logs that the agent runs calls before it
         gets them. NetworkError if the continuation of the answer failed."""
         engine = self._sessions.engine
-        async with engine.sessions.holding(self.session_id) as live:
+        async with engine.sessions.lock_session(self.session_id) as live:
             turn = live.session.turns[self.recording - 1]
             if turn.open:
                 return False  # its end is not saved yet
@@ -258,14 +262,14 @@ class AgentExchange:
                 raise NetworkError("interrupted", turn.failure.message, began=True)
             if is_put_back(turn):
                 self._sessions.keep(self.session_id, turn, bytes(held.pieces[-1]))
-            if goes_on_here(live.session, turn):
-                await self._ask_on(live, held)
+            if continues_here(live.session, turn):
+                await self._send_continuation(live, held)
                 return False
             if self.holds and not turn.held:  # the log disagrees with what was begun
                 raise NetworkError("interrupted", CUT, began=True)
             try:
-                rest, changed = held.rest(live.session.continued(turn), clean=self._clean)
-            except Unsound:
+                rest, changed = held.rest(live.session.continued_turns(turn), clean=self._clean)
+            except UnsafeAnswer:
                 raise NetworkError("interrupted", CUT, began=True) from None
             if turn.holds:
                 started = [CallStarted(call.id, call.attempt) for call in turn.calls if call.to_run]
@@ -273,27 +277,29 @@ class AgentExchange:
             self._kept, self._changed = rest, changed
             if changed:  # before its next request can arrive
                 places, tap = self._sessions.places, self.request.tap.id
-                places.learn_answer(tap, self.session_id, held.says())
+                places.index_answer(tap, self.session_id, held.fingerprint())
         self.holds = False
         return True
 
-    async def _ask_on(self, live: LiveSession, held: HeldAnswer) -> None:
+    async def _send_continuation(self, live: LiveSession, held: HeldAnswer) -> None:
         """Sends the request that continues the answer, under the lock of the last decision."""
         assert self._asked is not None
-        self._followed, body = await self._sessions.ask_on(live, self._asked, self)
+        self._followed, body = await self._sessions.request_continuation(live, self._asked, self)
         self.recording = len(live.session.turns)
-        held.go_on()
-        self._going_on = asyncio.create_task(self._read_on(self._followed, body, held))
+        held.start_piece()
+        self._going_on = asyncio.create_task(self._read_continuation(self._followed, body, held))
         self._followed.request.reader = self._going_on
 
-    async def _read_on(self, followed: FollowedAnswer, body: bytes, held: HeldAnswer) -> None:
+    async def _read_continuation(
+        self, followed: FollowedAnswer, body: bytes, held: HeldAnswer
+    ) -> None:
         """Reads the continuation. Cancelled by Stop, and when the client leaves."""
         assert self.request.ask is not None
         trouble: NetworkError | None = None
         unpack: Decompressor | None = None
         try:
             async with self.request.ask(body) as answer:
-                started, unpack = self._started(answer.status, answer.headers)
+                started, unpack = self._parse_head(answer.status, answer.headers)
                 followed.request.put(Received(self._clock(), started=started))
                 async for data in answer.chunks():
                     plain = b"".join(unpack.feed(data)) if unpack is not None else data
@@ -309,7 +315,7 @@ class AgentExchange:
             self._clean = trouble is None
             followed.request.put(Received(self._clock(), trouble=trouble, ended=True))
 
-    def _started(
+    def _parse_head(
         self, status: int, headers: RawHeaders
     ) -> tuple[ResponseStarted, Decompressor | None]:
         """The head of an answer, and the decompressor of its body."""
@@ -341,13 +347,13 @@ class AgentExchange:
             if self._finished or not self.session_id or self.waits is not None:
                 return
             engine = self._sessions.engine
-            async with engine.sessions.holding(self.session_id) as live:
+            async with engine.sessions.lock_session(self.session_id) as live:
                 turn = live.session.turns[self.recording - 1]
                 waits = self.holds and (turn.holds or turn.request.continues > 0)
                 if turn.open or (waits and not self._left):
                     return
                 self._finished = True
-                says = self._held.says() if self._held is not None and self._changed else ""
+                says = self._held.fingerprint() if self._held is not None and self._changed else ""
                 passed = AnswerPassed(
                     self.recording, self._size, self._hash.hexdigest(), self._changed, says
                 )
@@ -356,12 +362,12 @@ class AgentExchange:
                 event = ClientGone(self.recording) if gone else passed
                 try:
                     await engine.sessions.append(live, [event])
-                    self._sessions.places.learn(self.request.tap.id, self.session_id, turn)
+                    self._sessions.places.index_turn(self.request.tap.id, self.session_id, turn)
                 finally:
                     if lost and self._held is not None and not live.deleted:
                         self._sessions.wait(self, self._held)
                     else:
-                        self._sessions.over(self)
+                        self._sessions.close(self)
 
     def _note(self) -> None:
         """Records the request as no conversation."""
@@ -376,12 +382,12 @@ class AgentExchange:
             unread=unread,
         )
 
-    def _counted(self, data: bytes) -> bytes:
+    def _count(self, data: bytes) -> bytes:
         self._size += len(data)
         self._hash.update(data)
         return data
 
-    def _unpacked(self, data: bytes) -> bytes:
+    def _decompress(self, data: bytes) -> bytes:
         if self._unpack is None:
             return data
         try:

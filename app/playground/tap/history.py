@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from playground.core.arguments import canonical
+from playground.core.arguments import canonical_text
 from playground.core.events import PartEnded, PartStarted
 from playground.core.messages import MessagePart
 from playground.core.serialization import to_data
@@ -103,7 +103,7 @@ def _digest(item: RequestItem) -> str:
         case PromptMessage():
             words = [item.role, item.text, to_data(item.images), _form_words(item.form)]
         case AnswerMessage():
-            words = ["answer", _unmarked(to_data(item.answer))]
+            words = ["answer", _strip_marks(to_data(item.answer))]
         case ResultMessage():
             words = [item.call_id, item.name, to_data(item.content), item.is_error]
     text = json.dumps(words, sort_keys=True, separators=(",", ":"))
@@ -113,20 +113,20 @@ def _digest(item: RequestItem) -> str:
 def _form_words(form: Mapping[str, Any]) -> Any:
     """The content of a prompt's form without text boundaries, which are in it only while a piece
     has a member of its own, such as a cache mark."""
-    words = _unmarked(to_data(form))
+    words = _strip_marks(to_data(form))
     if not any(piece.keys() - {"chars"} for piece in words.get("pieces", ())):
         words.pop("pieces", None)
     return words if words.keys() - {"protocol"} else None
 
 
-def _unmarked(value: Any) -> Any:
+def _strip_marks(value: Any) -> Any:
     """`value` without cache marks, which move; also without objects that are empty after that."""
     match value:
         case dict():
-            members = {name: _unmarked(item) for name, item in value.items() if name != MARK}
+            members = {name: _strip_marks(item) for name, item in value.items() if name != MARK}
             return {name: item for name, item in members.items() if item != {}}
         case list():
-            items = [_unmarked(item) for item in value]
+            items = [_strip_marks(item) for item in value]
             return items if any(item != {} for item in items) else []
     return value
 
@@ -157,7 +157,7 @@ def fingerprint_of_answer(events: Iterable[object]) -> str:
 def fingerprint_of_turn(turn: Turn) -> str:
     """The same for a recorded answer, or for what the agent got in its place."""
     calls = [(call.name, call.written) for call in turn.calls]
-    return _says(turn) or _fingerprint(_text(turn), calls)
+    return _recorded_fingerprint(turn) or _fingerprint(_text(turn), calls)
 
 
 def fingerprint_put_back(turn: Turn) -> str:
@@ -167,13 +167,13 @@ def fingerprint_put_back(turn: Turn) -> str:
 
 def fingerprint_of_answers(turns: Sequence[Turn]) -> str:
     """The same for what the agent got of `turns` as one answer: with the calls that it runs."""
-    if says := _says(turns[-1]):
+    if says := _recorded_fingerprint(turns[-1]):
         return says
     ran = [call for call in turns[-1].calls if not call.answered_here]
     return _fingerprint("".join(map(_text, turns)), [(call.name, call.arguments) for call in ran])
 
 
-def _says(turn: Turn) -> str:
+def _recorded_fingerprint(turn: Turn) -> str:
     return turn.passed.says if turn.passed is not None else ""
 
 
@@ -185,7 +185,7 @@ def _fingerprint(text: str, calls: Sequence[tuple[str, str]]) -> str:
     text = "".join(text.split())
     if not text and not calls:
         return ""
-    words = json.dumps([text, [[name, canonical(arguments)] for name, arguments in calls]])
+    words = json.dumps([text, [[name, canonical_text(arguments)] for name, arguments in calls]])
     return hashlib.sha256(words.encode()).hexdigest()[:24]
 
 
@@ -226,7 +226,7 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
         return Tail(tail, again=len(items) == len(known))
     answers = (place for place, item in enumerate(items) if isinstance(item, AnswerMessage))
     last = max(answers, default=-1)
-    return Tail(items[last + 1 :], _rewritten(known, digests))
+    return Tail(items[last + 1 :], _rewrite_sentence(known, digests))
 
 
 def _is_mute(item: RequestItem) -> bool:
@@ -321,14 +321,14 @@ def _with_own_ids(
 
 def _changes(known: Sequence[str], before: Sequence[str]) -> str:
     if len(known) != len(before):
-        return _rewritten(known, before)
+        return _rewrite_sentence(known, before)
     changed = sum(old != new for old, new in zip(known, before, strict=True))
     if not changed:
         return ""
     return f"The agent changed {changed} of its earlier {_messages(len(known))}."
 
 
-def _rewritten(known: Sequence[str], now: Sequence[str]) -> str:
+def _rewrite_sentence(known: Sequence[str], now: Sequence[str]) -> str:
     if len(known) == len(now):
         return f"The agent rewrote its history of {_messages(len(now))}."
     return f"The agent rewrote its history: {_messages(len(known))} became {len(now)}."

@@ -35,7 +35,12 @@ from playground.core.messages import Message, ModelRequest, answer_parts
 from playground.core.reducer import digest, fold
 from playground.core.session import Call, Session, Turn
 from playground.core.tools import Content, ToolChoice, ToolResult, text_result
-from playground.protocols.answer_edits import BeforeCalls, PassedAnswer, edit_answer, join_answers
+from playground.protocols.answer_edits import (
+    PassableLength,
+    PassedAnswer,
+    edit_answer,
+    join_answers,
+)
 from playground.protocols.base import UNREAD
 from playground.protocols.body_edits import (
     ProviderAnswer,
@@ -45,10 +50,10 @@ from playground.protocols.body_edits import (
     leave_out,
     replace_answer,
 )
-from playground.protocols.editable_answer import Edit, NewArguments, TakeOut
+from playground.protocols.editable_answer import CallRemoval, Edit, NewArguments
 from playground.protocols.encoder import written_text
 from playground.protocols.history_form import ResultEdit
-from playground.protocols.raw_json import Quoted
+from playground.protocols.raw_json import JsonText
 from playground.protocols.registry import HISTORIES, codec
 from playground.protocols.request import AnswerMessage, Position, RequestItem, ResultMessage
 from playground.schema.validate import check_call
@@ -96,7 +101,7 @@ _FAILURE = re.compile(
 """How agents begin an error result, especially if the protocol cannot mark errors."""
 
 
-class Unsound(Exception):
+class UnsafeAnswer(Exception):
     """The rest of an answer may not be passed on: it has calls that cannot be decided, or unread
     frames in which a client may find calls."""
 
@@ -109,7 +114,7 @@ class HeldAnswer:
         self.stream = stream
         self.pieces = [bytearray()]
         self._protocol = protocol
-        self._before = BeforeCalls(protocol, status)
+        self._before = PassableLength(protocol, status)
         self._answer = PassedAnswer(protocol)
         self._edited = b""
         self._left = 0
@@ -121,9 +126,9 @@ class HeldAnswer:
         if not self.stream or len(self.pieces) > 1:
             return b""
         self._answer.add(data)
-        return self._leave(self._before.add(data))
+        return self._pass_on(self._before.add(data))
 
-    def go_on(self) -> None:
+    def start_piece(self) -> None:
         """Begins another answer, which continues the last one."""
         self.pieces.append(bytearray())
 
@@ -138,22 +143,24 @@ class HeldAnswer:
         whole, changed = b"", len(turns) > 1
         for turn, piece in zip(turns, self.pieces, strict=True):
             data, is_last = bytes(piece), turn is turns[-1]
-            read, edits = self._decided(turn, data, clean or not is_last)
+            read, edits = self._apply_decisions(turn, data, clean or not is_last)
             changed = changed or len(read) < len(data)
             data = read
             if is_last and turn.calls and edits and all(call.answered_here for call in turn.calls):
-                edits = dict.fromkeys(edits, TakeOut(ENDED))
+                edits = dict.fromkeys(edits, CallRemoval(ENDED))
             changed = changed or bool(edits)
             first = turn is turns[0]
             edited = edit_answer(self._protocol, data, edits, passed=self._left if first else 0)
-            whole = edited if first else self._joined(whole, edited)
+            whole = edited if first else self._join(whole, edited)
         self._edited = whole
         return whole[self._left :], changed
 
-    def _joined(self, whole: bytes, more: bytes) -> bytes:
+    def _join(self, whole: bytes, more: bytes) -> bytes:
         return join_answers(self._protocol, whole, more, passed=self._left)
 
-    def _decided(self, turn: Turn, data: bytes, clean: bool) -> tuple[bytes, dict[int, Edit]]:
+    def _apply_decisions(
+        self, turn: Turn, data: bytes, clean: bool
+    ) -> tuple[bytes, dict[int, Edit]]:
         """The bytes of one answer that were read, and the edits by the decisions on its calls.
 
         By the received bytes, not only by the log, which has only some of very many calls. What
@@ -167,26 +174,28 @@ class HeldAnswer:
         unread = min((place.start for place in places if place.part == UNREAD), default=len(data))
         if turn.end is None or ended is None:
             if places:
-                raise Unsound("An answer that has calls, or frames that were not read, failed.")
+                raise UnsafeAnswer(
+                    "An answer that has calls, or frames that were not read, failed."
+                )
             return data, {}
         if unread < ended:
-            raise Unsound("A frame of an answer was not read.")
+            raise UnsafeAnswer("A frame of an answer was not read.")
         started = [e for *_, e in spanned if isinstance(e, PartStarted)]
         calls = {part.index for part in started if part.part_kind == "call"}
         beyond = calls - {call.part.index for call in turn.calls}
-        return data[:unread], edits_of(turn) | dict.fromkeys(beyond, TakeOut(BEYOND))
+        return data[:unread], edits_of(turn) | dict.fromkeys(beyond, CallRemoval(BEYOND))
 
-    def says(self) -> str:
+    def fingerprint(self) -> str:
         """The fingerprint of what the client got."""
         decoder = codec(self._protocol).decoder(200)
         spanned = [*decoder.feed(self._edited), *decoder.end(True)]
         return fingerprint_of_answer(event for *_, event in spanned)
 
-    def again(self) -> None:
+    def restart(self) -> None:
         """Restarts at the first byte, for another request."""
         self._left = 0
 
-    def _leave(self, upto: int) -> bytes:
+    def _pass_on(self, upto: int) -> bytes:
         data = bytes(self.pieces[0][self._left : upto])
         self._left = max(self._left, upto)
         self._answer.pass_on(self._left)
@@ -199,11 +208,13 @@ def edits_of(turn: Turn) -> dict[int, Edit]:
     edits: dict[int, Edit] = {}
     for call in turn.calls:
         if call.answered_here:
-            edits[call.part.index] = TakeOut("")  # the model reads the reason
+            edits[call.part.index] = CallRemoval("")  # the model reads the reason
         elif not call.to_run and call.status != "running":
-            edits[call.part.index] = TakeOut(_reason(call))
+            edits[call.part.index] = CallRemoval(_reason(call))
         elif call.decided is not None and call.decided.arguments not in (None, call.written):
-            edits[call.part.index] = NewArguments(_as_written(call, call.decided.arguments or ""))
+            edits[call.part.index] = NewArguments(
+                _written_arguments(call, call.decided.arguments or "")
+            )
         elif call.raw and _is_approved(call) and find_doubt(turn, call) is not None:
             # Its arguments may differ from place to place: everywhere they are those of the card.
             edits[call.part.index] = NewArguments(call.raw)
@@ -222,13 +233,13 @@ def _reason(call: Call) -> str:
     return (result.text.strip() if result is not None else "") or DENIED
 
 
-def _as_written(call: Call, arguments: str) -> str:
+def _written_arguments(call: Call, arguments: str) -> str:
     """Edited arguments in the model's form: a free-form tool gets the text."""
     text = json.loads(arguments).get("input") if call.freeform else None
     return text if isinstance(text, str) else arguments
 
 
-def passed_on(session: Session, turn: Turn, why: str = AT_AGENT) -> list[Event]:
+def passing_events(session: Session, turn: Turn, why: str = AT_AGENT) -> list[Event]:
     """Events for the calls of an answer that was passed on and runs at the agent, as far as they
     are not in the log yet, for example after a kill. `why` is a sentence."""
     events: list[Event] = []
@@ -267,14 +278,14 @@ def is_stream(headers: Mapping[str, str]) -> bool:
 # Continuations made here, and answers that are put back ------------------------------------------
 
 
-def goes_on_here(session: Session, turn: Turn) -> bool:
+def continues_here(session: Session, turn: Turn) -> bool:
     """Whether all calls of the answer were answered here, so that the next request is made here."""
     return (
         turn.holds
         and bool(turn.calls)
         and not session.stopped
         and all(call.answered_here and call.status == "done" for call in turn.calls)
-        and len(session.continued(turn)) <= MOST_CONTINUED
+        and len(session.continued_turns(turn)) <= MOST_CONTINUED
     )
 
 
@@ -293,7 +304,7 @@ def content_of(turn: Turn, data: bytes | None = None) -> bytes:
     """The answer of `turn` in history form, b"" if it is empty: from the log, or from the bytes
     `data`."""
     protocol = turn.request.protocol
-    parts = tuple(answer_parts(turn if data is None else _as_it_came(turn, data)))
+    parts = tuple(answer_parts(turn if data is None else _decode_turn(turn, data)))
     if not parts:
         return b""
     settings = turn.settings
@@ -306,11 +317,11 @@ def content_of(turn: Turn, data: bytes | None = None) -> bytes:
         quirks=settings.profile.quirks,
     )
     encoded = codec(protocol).encode(request).body.decode("utf-8")
-    text = Quoted(encoded).member(HISTORIES[protocol].member)
+    text = JsonText(encoded).member(HISTORIES[protocol].member)
     return text.encode("utf-8")
 
 
-def _as_it_came(turn: Turn, data: bytes) -> Turn:
+def _decode_turn(turn: Turn, data: bytes) -> Turn:
     """The turn decoded from its bytes, with the decisions that were made."""
     decoder = codec(turn.request.protocol).decoder(200)
     answer = [event for *_, event in (*decoder.feed(data), *decoder.end(True))]
@@ -340,21 +351,23 @@ def _answer_to(call: Call) -> ResultEdit | None:
 
 
 @dataclass(frozen=True)
-class PutBack:
+class RestoredBody:
     """A body with original answers put back, and the turns whose answers are missing in it."""
 
     body: bytes
     missing: Sequence[int] = ()
 
 
-def put_back(session: Session, body: bytes, read: AgentBody, contents: Contents) -> PutBack:
+def restore_answers(
+    session: Session, body: bytes, read: AgentBody, contents: Contents
+) -> RestoredBody:
     """Replaces the agent's copies of answers in the body of its request (parsed: `read`) by the
     provider's own answers and the results given here. Skips answers that the agent dropped."""
     if read.follows:
-        return PutBack(_following(session, body, read, contents))
+        return RestoredBody(_follow_stored(session, body, read, contents))
     items = read.items
     placed: list[tuple[int, list[Turn]]] = []
-    for turns in reversed(_answered(session)):
+    for turns in reversed(_answered_here(session)):
         place = _place_of(turns, items)
         # If the agent went back and got the same answer again, the copy is of the later one.
         placed.append((-1 if any(place == later for later, _ in placed) else place, turns))
@@ -368,24 +381,24 @@ def put_back(session: Session, body: bytes, read: AgentBody, contents: Contents)
         except ValueError:
             if turns[-1].passed is not None or turns[-1] is not session.turn:
                 missing.append(turns[-1].number)
-    return PutBack(_without_left_alone(session, body), missing)
+    return RestoredBody(_drop_lone_thinking(session, body), missing)
 
 
-def _following(session: Session, body: bytes, read: AgentBody, contents: Contents) -> bytes:
+def _follow_stored(session: Session, body: bytes, read: AgentBody, contents: Contents) -> bytes:
     """The body of a request that continues an answer stored by the provider: with the id of the
     last of several that the agent got as one, and the results given here for its calls."""
-    for turns in _answered(session):
+    for turns in _answered_here(session):
         if id_of_answer(turns[0]) == read.follows:
             *_, last = _provider_answers(turns, contents)
             body = follow_answer(turns[0].request.protocol, body, id_of_answer(turns[-1]), last)
     return body
 
 
-def _answered(session: Session) -> list[list[Turn]]:
+def _answered_here(session: Session) -> list[list[Turn]]:
     """The answers of the history with calls that were answered here."""
     turns = [turn for turn in session.turns if not turn.dropped]
     gone_on = {turn.request.continues for turn in turns}
-    answers = [session.continued(turn) for turn in turns if turn.number not in gone_on]
+    answers = [session.continued_turns(turn) for turn in turns if turn.number not in gone_on]
     return [answer for answer in answers if any(map(is_put_back, answer))]
 
 
@@ -436,18 +449,18 @@ def _copy_at(
     return behind, at
 
 
-def takes_out(turn: Turn) -> bool:
+def lacks_calls(turn: Turn) -> bool:
     """Whether the agent's copy of the answer lacks any of its calls."""
     return any(call.decided is not None and call.decided.decision != "run" for call in turn.calls)
 
 
-def _without_left_alone(session: Session, body: bytes) -> bytes:
+def _drop_lone_thinking(session: Session, body: bytes) -> bytes:
     """`body` without the thinking of calls that were removed here if its agent has nothing left of
     what followed: a provider refuses thinking alone."""
     blocks = [
         part.meta.get("block")
         for turn in session.turns
-        if turn.request.protocol == "openai_responses" and takes_out(turn)
+        if turn.request.protocol == "openai_responses" and lacks_calls(turn)
         for part in turn.parts
         if part.kind == "thinking"
     ]
@@ -471,13 +484,13 @@ def leading_results(items: Sequence[RequestItem]) -> list[ResultMessage]:
     return results
 
 
-def after_last_answer(items: Sequence[RequestItem]) -> int:
+def index_after_answer(items: Sequence[RequestItem]) -> int:
     """The index after the last answer; 0 if there is none."""
     answers = [place for place, item in enumerate(items) if isinstance(item, AnswerMessage)]
     return answers[-1] + 1 if answers else 0
 
 
-def paired(
+def pair_results(
     session: Session, results: Iterable[ResultMessage]
 ) -> Iterator[tuple[ResultMessage, Call | None]]:
     """Each result with its call of the last answer: by id, else by name; equal ones in order. None
@@ -510,7 +523,7 @@ def holding_events(
     does not wait."""
     events: list[Event] = []
     waits = False
-    for item, call in paired(session, results):
+    for item, call in pair_results(session, results):
         if call is None or not call.at_agent or call.status not in ("running", "interrupted"):
             continue
         result = result_of(item)
@@ -532,18 +545,18 @@ def is_held(item: ResultMessage, stop_at: StopAt) -> bool:
 def unknown_results(session: Session, tail: Tail) -> list[ResultMessage]:
     """The results that the model has not read, and that are not those of calls of the last answer:
     their calls came in a history that the tap did not see, or they differ from what was decided."""
-    end = after_last_answer(tail.items)
+    end = index_after_answer(tail.items)
     results = [item for item in tail.items[end:] if isinstance(item, ResultMessage)]
     if end:
         return results
     return [
         item
-        for item, call in paired(session, from_agent(session, results))
-        if call is None or (call.status == "done" and not _came_so(call, result_of(item)))
+        for item, call in pair_results(session, agent_results(session, results))
+        if call is None or (call.status == "done" and not _has_result(call, result_of(item)))
     ]
 
 
-def from_agent(session: Session, results: Sequence[ResultMessage]) -> Iterator[ResultMessage]:
+def agent_results(session: Session, results: Sequence[ResultMessage]) -> Iterator[ResultMessage]:
     """`results` without those that were given here and put back: then each call has one."""
     calls = list(session.current_calls)
     if len(results) < len(calls) and not any(result.call_id for result in results):
@@ -582,7 +595,7 @@ class KnownResults:
         first = id_ if mark and number.isdigit() and id_ in self.again else key
         return first if first in self.again else ""
 
-    def alike(self, first: str) -> list[Call]:
+    def calls_alike(self, first: str) -> list[Call]:
         """The calls with the id `first`, or without an id those with the name and arguments of that
         key, in order."""
         if not first.startswith("~"):
@@ -618,7 +631,7 @@ def known_results(session: Session, *, put_back: bool = False) -> KnownResults:
     return known if any(map(known.first_key, by_key)) else KnownResults(by_key)
 
 
-def known_in(
+def matching_results(
     known: KnownResults, items: Iterable[RequestItem], keys: Keys
 ) -> Iterator[tuple[str, Call]]:
     """The `known` calls, with their keys in this request, whose results in it are unchanged. An
@@ -635,7 +648,7 @@ def known_in(
     for key, result in came.items():
         if first := known.first_key(key):
             equal.setdefault(first, []).append(key)
-        elif key in known.by_key and _came_so(known.by_key[key], result):
+        elif key in known.by_key and _has_result(known.by_key[key], result):
             yield key, known.by_key[key]
     if not equal:
         return
@@ -648,12 +661,12 @@ def known_in(
     )
     for first, key_list in equal.items():
         numbers = {key: int(key[len(first) :].lstrip("~") or "1") for key in key_list}
-        for key, call in _paired_alike(known.alike(first), asked[first], numbers, came):
+        for key, call in _pair_alike(known.calls_alike(first), asked[first], numbers, came):
             if call.real is not None and call.result_key:
                 yield key, call
 
 
-def _paired_alike(
+def _pair_alike(
     calls: Sequence[Call], asked: int, numbers: Mapping[str, int], came: Mapping[str, ToolResult]
 ) -> Iterator[tuple[str, Call]]:
     """Pairs results with `calls` that only their order distinguishes, by key, with their `numbers`
@@ -665,19 +678,21 @@ def _paired_alike(
         place = left_out + number - 1
         if not 0 <= place < len(calls):
             continue  # unknown to the session
-        if _may_come_so(calls[place], came[key]):
+        if _may_have_result(calls[place], came[key]):
             yield key, calls[place]
-        elif again := next((call for call in reversed(calls) if _came_so(call, came[key])), None):
+        elif again := next(
+            (call for call in reversed(calls) if _has_result(call, came[key])), None
+        ):
             yield key, again
 
 
-def _came_so(call: Call, result: ToolResult) -> bool:
+def _has_result(call: Call, result: ToolResult) -> bool:
     came = call.real or call.result
     return came is not None and is_same(came, result)
 
 
-def _may_come_so(call: Call, result: ToolResult) -> bool:
-    return _came_so(call, result) or (call.real is None and call.result is None)
+def _may_have_result(call: Call, result: ToolResult) -> bool:
+    return _has_result(call, result) or (call.real is None and call.result is None)
 
 
 def edits_for(
@@ -688,7 +703,7 @@ def edits_for(
     return {
         key: ResultEdit(call.result.text, call.result.is_error)
         for known in reversed(list(sessions))
-        for key, call in known_in(known, items, keys)
+        for key, call in matching_results(known, items, keys)
         if call.status == "done" and call.result is not None
     }
 
@@ -699,11 +714,11 @@ def is_same(known: ToolResult, result: ToolResult) -> bool:
         known.is_error == result.is_error
         and len(known.content) == len(result.content)
         and all(map(_is_same_piece, known.content, result.content))
-        and _unread(known) == _unread(result)
+        and _unknown_pieces(known) == _unknown_pieces(result)
     )
 
 
-def _unread(result: ToolResult) -> list[Any]:
+def _unknown_pieces(result: ToolResult) -> list[Any]:
     """Its pieces of unknown type, without cache marks, which move."""
     pieces = (piece.get("other") for piece in result.form.get("pieces", ()))
     return [

@@ -45,7 +45,7 @@ MOST_LOOKED_AT = 20
 
 
 @dataclass
-class Thread:
+class ThreadData:
     """Cached data of a session beside its fold. `known` are the digests of the messages of its last
     request, None if they must be read again; `settings` were made from `setup`. `contents` are
     answers that are put back, by turn number, unredacted."""
@@ -76,20 +76,20 @@ class SessionFinder:
         self._by_call: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._by_answer: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
         self._by_request: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._threads: OrderedDict[str, Thread] = OrderedDict()
+        self._threads: OrderedDict[str, ThreadData] = OrderedDict()
         self._known_taps: set[str] = set()
 
     async def find(self, asked: ReadRequest) -> SessionPlace:
         tap, name = asked.request.tap.id, asked.name
-        await self._know(tap)
-        place = self._by_name(tap, name) or self._by_history(tap, asked.body)
-        unanswered = None if place is not None else self._unanswered(tap, asked.body)
+        await self._index_tap(tap)
+        place = self._find_by_name(tap, name) or self._find_by_history(tap, asked.body)
+        unanswered = None if place is not None else self._find_unanswered(tap, asked.body)
         place = place or unanswered
         if place is None:
             above = self._named.get((tap, name.thread, name.parent_agent)) if name.agent else ""
             return SessionPlace(parent=above or "")
         try:
-            async with self._engine.sessions.holding(place.session) as live:
+            async with self._engine.sessions.lock_session(place.session) as live:
                 session, settings = live.session, live.session.settings
                 gone, turn = live.deleted or session.tapped is None, session.turn
         except NotFound:
@@ -110,11 +110,11 @@ class SessionFinder:
         aside = another and not setup.tools
         return SessionPlace(parent=place.session) if beside or aside else place
 
-    def _by_name(self, tap: str, name: ThreadName) -> SessionPlace | None:
+    def _find_by_name(self, tap: str, name: ThreadName) -> SessionPlace | None:
         session_id = self._named.get((tap, name.thread, name.agent)) if name.thread else None
         return SessionPlace(session_id, "header") if session_id else None
 
-    def _by_history(self, tap: str, body: AgentBody) -> SessionPlace | None:
+    def _find_by_history(self, tap: str, body: AgentBody) -> SessionPlace | None:
         if session_id := self._by_call.get((tap, body.follows)):
             return SessionPlace(session_id, "call")
         for item in reversed(body.items):
@@ -127,11 +127,13 @@ class SessionFinder:
                             return SessionPlace(session_id, "call")
                     alike = self._by_answer.get((tap, fingerprint_of_parts(parts)), ())
                     return (
-                        SessionPlace(self._that_goes_on(alike, body), "message") if alike else None
+                        SessionPlace(self._newest_continued(alike, body), "message")
+                        if alike
+                        else None
                     )
         return None
 
-    def _that_goes_on(self, alike: Sequence[str], body: AgentBody) -> str:
+    def _newest_continued(self, alike: Sequence[str], body: AgentBody) -> str:
         """The newest of the sessions with the same last answer whose history `body` continues; else
         the newest of all."""
         for session_id in reversed(alike):
@@ -141,7 +143,7 @@ class SessionFinder:
                 return session_id
         return alike[-1]
 
-    def _unanswered(self, tap: str, body: AgentBody) -> SessionPlace | None:
+    def _find_unanswered(self, tap: str, body: AgentBody) -> SessionPlace | None:
         """A session whose last request this one repeats or continues: it is the one if it has got
         no answer."""
         for known in reversed(prefixes_of(body.digests)):
@@ -149,43 +151,43 @@ class SessionFinder:
                 return SessionPlace(session_id, "message")
         return None
 
-    async def _know(self, tap: str) -> None:
+    async def _index_tap(self, tap: str) -> None:
         """Indexes the newest sessions of the tap after a start."""
         if tap in self._known_taps:
             return
-        for session_id in reversed(await self._engine.log.tapped(tap, MOST_LOOKED_AT)):
+        for session_id in reversed(await self._engine.log.tapped_sessions(tap, MOST_LOOKED_AT)):
             try:
-                async with self._engine.sessions.holding(session_id) as live:
-                    self._know_session(tap, live)
+                async with self._engine.sessions.lock_session(session_id) as live:
+                    self._index_session(tap, live)
             except (NotFound, StoreError) as error:
                 logger.error("A request at a tap may continue session %s: %s", session_id, error)
         self._known_taps.add(tap)
 
-    def _know_session(self, tap: str, live: LiveSession) -> None:
+    def _index_session(self, tap: str, live: LiveSession) -> None:
         for turn in live.session.turns:
-            self.learn(tap, live.id, turn)
+            self.index_turn(tap, live.id, turn)
         last = live.session.turn
         if last is None or last.received is None:
             return
-        known = self.known(live.session, self.thread(live.id))
+        known = self.known_digests(live.session, self.thread(live.id))
         if last.request.continues:
-            known = digests_of(live.session.continued(last)[0])
+            known = digests_of(live.session.continued_turns(last)[0])
         if known:
             self._by_request[tap, prefixes_of(known)[-1]] = live.id
         if last.settings.tools:
             name = thread_of((k.encode(), v.encode()) for k, v in last.received.ids.items())
-            self.name(tap, name, live.id)
+            self.index_name(tap, name, live.id)
 
     # Indexes.
 
-    def learn(self, tap: str, session_id: str, turn: Turn) -> None:
+    def index_turn(self, tap: str, session_id: str, turn: Turn) -> None:
         """Indexes the session by its answer."""
         for call in turn.calls:
             if call.provider_id:
                 self._by_call[tap, call.provider_id] = session_id
         if turn.request.protocol == "openai_responses" and (answer_id := id_of_answer(turn)):
             self._by_call[tap, answer_id] = session_id
-        self.learn_answer(tap, session_id, fingerprint_of_turn(turn))
+        self.index_answer(tap, session_id, fingerprint_of_turn(turn))
         remembered: tuple[OrderedDict[Any, Any], ...] = (
             *(self._by_call, self._by_answer, self._by_request, self._named),
         )
@@ -193,7 +195,7 @@ class SessionFinder:
             while len(known) > MOST_KNOWN:
                 known.popitem(last=False)
 
-    def learn_answer(self, tap: str, session_id: str, fingerprint: str) -> None:
+    def index_answer(self, tap: str, session_id: str, fingerprint: str) -> None:
         """The agent gets an answer with that fingerprint, "" for none."""
         if fingerprint:
             others = (
@@ -201,26 +203,26 @@ class SessionFinder:
             )
             self._by_answer[tap, fingerprint] = (*others, session_id)[-MOST_ALIKE:]
 
-    def name(self, tap: str, name: ThreadName, session_id: str) -> None:
+    def index_name(self, tap: str, name: ThreadName, session_id: str) -> None:
         """Indexes the session by the agent's ids."""
         if name.thread:
             self._named[tap, name.thread, name.agent] = session_id
 
-    def asked(self, tap: str, session_id: str, digests: Sequence[str]) -> None:
+    def index_request(self, tap: str, session_id: str, digests: Sequence[str]) -> None:
         """Indexes the session by the messages of its last request."""
         self.thread(session_id).known = digests
         if digests:
             self._by_request[tap, prefixes_of(digests)[-1]] = session_id
 
-    def thread(self, session_id: str) -> Thread:
+    def thread(self, session_id: str) -> ThreadData:
         """The session's cached data; keeps those of the last sessions used."""
-        thread = self._threads.setdefault(session_id, Thread())
+        thread = self._threads.setdefault(session_id, ThreadData())
         self._threads.move_to_end(session_id)
         while len(self._threads) > MOST_THREADS:
             self._threads.popitem(last=False)
         return thread
 
-    def known(self, session: Session, thread: Thread) -> Sequence[str]:
+    def known_digests(self, session: Session, thread: ThreadData) -> Sequence[str]:
         """The digests of the messages of the last request."""
         if thread.known is None:
             thread.known = digests_of(session.turn) if session.turn is not None else ()

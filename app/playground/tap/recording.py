@@ -48,23 +48,23 @@ from playground.tap.holding import (
     HOLDING,
     HeldAnswer,
     KnownResults,
-    after_last_answer,
     content_of,
     edits_for,
     holding_events,
+    index_after_answer,
     is_held,
     is_stream,
-    known_in,
     known_results,
+    lacks_calls,
     leading_results,
+    matching_results,
     next_body,
-    paired,
-    passed_on,
-    put_back,
-    takes_out,
+    pair_results,
+    passing_events,
+    restore_answers,
     unknown_results,
 )
-from playground.tap.places import SessionFinder, SessionPlace, Thread, digests_of
+from playground.tap.places import SessionFinder, SessionPlace, ThreadData, digests_of
 from playground.tap.relay import REVOKED, STOPPED, AgentRequest, AnswerHead
 from playground.tap.request_events import (
     ReadRequest,
@@ -119,7 +119,7 @@ _COUNTS = re.compile(r"/(?:count_tokens|input_tokens|compact)/?$")
 
 
 @dataclass(frozen=True)
-class Begun:
+class BeginResult:
     """An answer from upstream, which is `followed`, or an existing one: its `head` and what is
     `held` of it. `holds`: its calls are decided here first. `body` replaces the request's if it was
     edited; `asked` is the request as sent on. `waits`: the request waits, and there is no answer
@@ -166,9 +166,9 @@ class AgentSessions:
         self._open: dict[str, OpenExchange] = {}
         self._waiting: OrderedDict[str, HeldAnswer] = OrderedDict()
         self._placing = asyncio.Lock()
-        taps.revoked = engine.sessions.ring_list
+        taps.revoked = engine.sessions.notify_list
 
-    async def begin(self, exchange: OpenExchange) -> Begun | None:
+    async def begin(self, exchange: OpenExchange) -> BeginResult | None:
         """Logs the request and its new content; None if it is not a conversation. If its results
         wait on the card of another session (`behind`), it begins again later.
 
@@ -178,28 +178,30 @@ class AgentSessions:
         has_waited, exchange.behind = bool(exchange.behind), ""
         stop_at = await self._stop_at(exchange, has_waited=has_waited)
         if protocol is None:
-            if self._holds(stop_at) and may_bring_calls(request.method, request.url):
-                raise self._refused(request, NOT_FOLLOWED)
+            if self._may_hold(stop_at) and may_bring_calls(request.method, request.url):
+                raise self._record_refusal(request, NOT_FOLLOWED)
             return None
-        exchange.holds = self._holds(stop_at)  # also if the next steps fail
+        exchange.holds = self._may_hold(stop_at)  # also if the next steps fail
         asked = await self._read(request, protocol)
         if asked is None:
             if exchange.holds:
-                raise self._refused(request, UNREADABLE)
+                raise self._record_refusal(request, UNREADABLE)
             return None
         async with self._placing:
             place = await self.places.find(asked)
             if before := self._open.get(place.session):
                 await before.finish()
-            above = await self._above(place)
-            behind = _waits_behind(asked, above) or await self._hold_above(asked, above, stop_at)
+            above = await self._sessions_above(place)
+            behind = _session_waited_for(asked, above) or await self._hold_above(
+                asked, above, stop_at
+            )
             if behind is not None:
                 if behind.stopped:
                     raise Refused(STOPPED)
                 exchange.behind = behind.id
-                return Begun(waits=True)
-            async with self._holding(asked, place) as live:
-                begun = await self._go_on(
+                return BeginResult(waits=True)
+            async with self._lock_session(asked, place) as live:
+                begun = await self._continue_request(
                     live,
                     exchange=exchange,
                     came=asked,
@@ -210,19 +212,19 @@ class AgentSessions:
                 )
             self._open[live.id] = exchange
             self._waiting.pop(live.id, None)
-            self.engine.runner.has_come(live.id)
+            self.engine.runner.mark_agent_returned(live.id)
         return begun
 
-    async def go_on(self, exchange: OpenExchange) -> Begun:
+    async def continue_request(self, exchange: OpenExchange) -> BeginResult:
         """Continues after the results that the request `waits` for are decided; may wait again.
 
         Refused if the user has stopped its session."""
         assert exchange.waits is not None
         came, place = exchange.waits
         stop_at = await self._stop_at(exchange, has_waited=True)
-        above = await self._above(place)
-        async with self.engine.sessions.holding(exchange.session_id) as live:
-            return await self._go_on(
+        above = await self._sessions_above(place)
+        async with self.engine.sessions.lock_session(exchange.session_id) as live:
+            return await self._continue_request(
                 live, exchange=exchange, came=came, place=place, above=above, stop_at=stop_at
             )
 
@@ -230,18 +232,18 @@ class AgentSessions:
         """The client of a request that `waits` disconnected or was refused."""
         if exchange.waits is None:
             if exchange.behind:  # its card may be for this client only
-                self.engine.runner.has_left(exchange.behind)
+                self.engine.runner.mark_agent_left(exchange.behind)
             return
         try:
-            async with self.engine.sessions.holding(exchange.session_id) as live:
+            async with self.engine.sessions.lock_session(exchange.session_id) as live:
                 if live.session.received is not None:
                     await self.engine.sessions.append(live, [ClientGone(exchange.recording)])
                 if not live.deleted:
-                    self.engine.runner.has_left(exchange.session_id)
+                    self.engine.runner.mark_agent_left(exchange.session_id)
         except NotFound:
             pass  # purged meanwhile
         finally:
-            self.over(exchange)
+            self.close(exchange)
 
     def wait(self, exchange: OpenExchange, held: HeldAnswer) -> None:
         """The client of `exchange` left before it had the answer, but may repeat the request."""
@@ -249,15 +251,15 @@ class AgentSessions:
         self._waiting.move_to_end(exchange.session_id)
         while len(self._waiting) > MOST_WAITING:
             self._waiting.popitem(last=False)
-        self.over(exchange)
-        self.engine.runner.has_left(exchange.session_id)
+        self.close(exchange)
+        self.engine.runner.mark_agent_left(exchange.session_id)
 
-    def over(self, exchange: OpenExchange) -> None:
+    def close(self, exchange: OpenExchange) -> None:
         """Nothing follows of `exchange`."""
         if self._open.get(exchange.session_id) is exchange:
             del self._open[exchange.session_id]
 
-    def _refused(self, request: AgentRequest, sentence: str) -> Refused:
+    def _record_refusal(self, request: AgentRequest, sentence: str) -> Refused:
         """Records on the page Agents that the request was refused."""
         tap, method, target = request.tap.id, request.method, request.target
         self.taps.note_other(tap, method, target, 403, request.at_ms, refused=sentence)
@@ -268,24 +270,26 @@ class AgentSessions:
         return other is not None and other.holds
 
     @asynccontextmanager
-    async def _holding(self, asked: ReadRequest, place: SessionPlace) -> AsyncIterator[LiveSession]:
+    async def _lock_session(
+        self, asked: ReadRequest, place: SessionPlace
+    ) -> AsyncIterator[LiveSession]:
         """Locks the session of `place`, or a new one without events."""
         sessions = self.engine.sessions
         if place.session:
-            async with sessions.holding(place.session) as live:
+            async with sessions.lock_session(place.session) as live:
                 yield live
             return
         title = next(filter(None, map(title_from, asked.body.items)), "")
-        async with sessions.beginning(title) as live:
+        async with sessions.new_session(title) as live:
             yield live
 
     async def _read(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
         """None if the body is too large, nested too deep, or not a JSON object in UTF-8."""
         if request.body is None:
             return None
-        return await self._aside(request.body, self._read_now, request, protocol)
+        return await self._run_for_body(request.body, self._read_now, request, protocol)
 
-    async def _aside(
+    async def _run_for_body(
         self, body: bytes, work: Callable[P, T], *given: P.args, **named: P.kwargs
     ) -> T:
         """Runs `work` on a `body`, in another thread if that is long."""
@@ -323,13 +327,13 @@ class AgentSessions:
             messages=messages,
         )
 
-    async def _above(self, place: SessionPlace) -> list[Session]:
+    async def _sessions_above(self, place: SessionPlace) -> list[Session]:
         """The sessions above that of a request: their results may be in it, too."""
         above: list[Session] = []
         session_id, its_own = place.session or place.parent, bool(place.session)
         while session_id and len(above) < MOST_ABOVE:
             try:
-                async with self.engine.sessions.holding(session_id) as live:
+                async with self.engine.sessions.lock_session(session_id) as live:
                     session, tapped = live.session, live.session.tapped
             except NotFound:
                 break
@@ -338,20 +342,20 @@ class AgentSessions:
             session_id, its_own = tapped.parent if tapped is not None else "", False
         return above
 
-    def _with_edits(self, asked: ReadRequest, known: Sequence[KnownResults]) -> ReadRequest:
+    def _apply_edits(self, asked: ReadRequest, known: Sequence[KnownResults]) -> ReadRequest:
         """The request to send on, with the user's edits of results."""
         data = asked.request.body or b""
         edits = edits_for(known, asked.body.items, partial(_keys, asked))
-        return self._changed(asked, edit_results(asked.protocol, data, edits))
+        return self._replace_body(asked, edit_results(asked.protocol, data, edits))
 
-    def _with_answers(self, asked: ReadRequest, live: LiveSession) -> ReadRequest:
+    def _restore_answers(self, asked: ReadRequest, live: LiveSession) -> ReadRequest:
         """`asked` with the provider's own answers in place of the agent's copies of them. The
         caller holds the session."""
         contents = self.places.thread(live.id).contents
-        changed = put_back(live.session, asked.request.body or b"", asked.body, contents)
-        return replace(self._changed(asked, changed.body), missing=changed.missing)
+        changed = restore_answers(live.session, asked.request.body or b"", asked.body, contents)
+        return replace(self._replace_body(asked, changed.body), missing=changed.missing)
 
-    def _changed(self, asked: ReadRequest, data: bytes) -> ReadRequest:
+    def _replace_body(self, asked: ReadRequest, data: bytes) -> ReadRequest:
         """`asked` with another body."""
         if data == asked.request.body:
             return asked
@@ -368,7 +372,7 @@ class AgentSessions:
 
     # The new content.
 
-    async def _go_on(
+    async def _continue_request(
         self,
         live: LiveSession,
         exchange: OpenExchange,
@@ -378,25 +382,25 @@ class AgentSessions:
         stop_at: StopAt,
         *,
         new: bool = False,
-    ) -> Begun:
+    ) -> BeginResult:
         """Handles a request, which is `new` or has waited on a card of its session. Holds results
         according to `stop_at`. The caller holds the session."""
         if live.session.stopped:
             raise Refused(STOPPED)
         asked, body = came, came.request.body or b""
-        if any(takes_out(turn) for turn in live.session.turns):
+        if any(lacks_calls(turn) for turn in live.session.turns):
             exchange.holds = True  # decisions must not be bypassed by any failure
-            asked = await self._aside(body, self._with_answers, asked, live)
+            asked = await self._run_for_body(body, self._restore_answers, asked, live)
         known = [known_results(live.session, put_back=True), *map(known_results, above)]
         known = [each for each in known if each.by_key]
         if known:
             exchange.holds = True
-            asked = await self._aside(body, self._with_edits, asked, known)
+            asked = await self._run_for_body(body, self._apply_edits, asked, known)
         joined = await self._join(live, asked, place) if place.session else None
         elsewhere = {
             key
             for each in known
-            for key, _ in known_in(each, came.body.items, partial(_keys, came))
+            for key, _ in matching_results(each, came.body.items, partial(_keys, came))
         }
         begun = joined or await self._hold(
             live, exchange, asked, place, stop_at=stop_at, elsewhere=elsewhere, new=new
@@ -419,14 +423,14 @@ class AgentSessions:
         stop_at: StopAt,
         elsewhere: Collection[str],
         new: bool,
-    ) -> Begun | None:
+    ) -> BeginResult | None:
         """Logs the results of a request that waits for decisions on them, else returns None.
         `elsewhere` are the keys of results that were decided already."""
         tail, keys = self._tail(live, asked), partial(_keys, asked)
         first = self._first_events(live, asked, place, new=new)
         events = holding_events(live.session, leading_results(tail.items), stop_at, keys)
         if events is not None and new:
-            events.insert(0, self._received(live.id, asked, place))
+            events.insert(0, self._received_event(live.id, asked, place))
         if events is None and stop_at in HOLDING:
             unknown = [
                 item
@@ -442,9 +446,9 @@ class AgentSessions:
             await self.engine.sessions.append(live, events)
         turn = live.session.turns[-1]
         if turn.request.is_history:  # the agent may leave, and send the same request again
-            self.places.learn(asked.request.tap.id, live.id, turn)
+            self.places.index_turn(asked.request.tap.id, live.id, turn)
         self._name(live, asked, place)
-        return Begun(waits=True)
+        return BeginResult(waits=True)
 
     def _hold_unknown(
         self,
@@ -456,21 +460,21 @@ class AgentSessions:
     ) -> list[Event]:
         """The same for `results` of calls that the tap did not see: logs the history up to them
         first. Refused if their calls are not in it, so that there is nothing to show them on."""
-        items, end = tail.items, after_last_answer(tail.items)
+        items, end = tail.items, index_after_answer(tail.items)
         if not end and not tail.goes_on:  # the agent rewrote its history
-            end = after_last_answer(asked.body.items)
+            end = index_after_answer(asked.body.items)
             items = asked.body.items[max(0, end - 1) :]
             end = min(end, 1)
         if not end:
-            raise self._refused(asked.request, UNKNOWN_RESULT)
+            raise self._record_refusal(asked.request, UNKNOWN_RESULT)
         seen = replace(tail, items=items[:end])
         events = new_events(session, first, seen, asked, self.engine.sessions.clock())
         preview = preview_events(session, events)
         if preview.turn is not None:
-            events += passed_on(preview, preview.turn, FROM_HISTORY)
+            events += passing_events(preview, preview.turn, FROM_HISTORY)
             preview = preview_events(session, events)
-        if any(call is None for _, call in paired(preview, results)):
-            raise self._refused(asked.request, UNKNOWN_RESULT)
+        if any(call is None for _, call in pair_results(preview, results)):
+            raise self._record_refusal(asked.request, UNKNOWN_RESULT)
         held = holding_events(preview, results, "results", partial(_keys, asked))
         return [*events, *(held or ())]
 
@@ -492,7 +496,7 @@ class AgentSessions:
         if stop_at not in HOLDING:
             return None
         for each in above:
-            async with self.engine.sessions.holding(each.id) as live:
+            async with self.engine.sessions.lock_session(each.id) as live:
                 if live.session.turn is None or live.deleted:
                     continue
                 tail = self._tail(live, asked)
@@ -510,62 +514,66 @@ class AgentSessions:
         """The new part of `asked`. If its last answer was continued here, the agent may have
         less."""
         session = live.session
-        known = self.places.known(session, self.places.thread(live.id))
+        known = self.places.known_digests(session, self.places.thread(live.id))
         if session.turns and session.turns[-1].dropped:  # the agent never had the last answer
-            known = digests_of(session.continued(session.turns[-1])[0])
+            known = digests_of(session.continued_turns(session.turns[-1])[0])
         tail = results_first(tail_of(session, known, asked.body))
         if not tail.changed or session.turn is None or not session.turn.request.continues:
             return tail
-        known = digests_of(session.continued(session.turn)[0])
+        known = digests_of(session.continued_turns(session.turn)[0])
         own = results_first(tail_of(session, known, asked.body))
         return tail if own.changed else own
 
     async def _join(
         self, live: LiveSession, asked: ReadRequest, place: SessionPlace
-    ) -> Begun | None:
+    ) -> BeginResult | None:
         """The existing answer if this repeats the last request and no client got that answer. The
         caller holds the session."""
         session, thread = live.session, self.places.thread(live.id)
         last = session.turn
         if last is None or last.passed is not None:
             return None
-        turns = session.continued(last)
+        turns = session.continued_turns(last)
         dropped: list[Event] = []
         if last.failure is not None and len(turns) > 1:  # the continuation failed
             dropped = [TurnDropped(turns.pop().number, automatic=True)]
         turn = turns[-1]
         if turn.end is None or turn.response is None:
             return None
-        own = digests_of(turns[0]) if last.request.continues else self.places.known(session, thread)
+        own = (
+            digests_of(turns[0])
+            if last.request.continues
+            else self.places.known_digests(session, thread)
+        )
         if list(own) != list(asked.body.digests):
             return None
         if self._settings(session, thread, asked) != session.settings:
             return None
-        if self._keeps_back(asked.request.tap.stop_at, live.id) and not turn.held:
+        if self._may_hold_calls(asked.request.tap.stop_at, live.id) and not turn.held:
             return None  # it came when nothing was held: the answer to this request is held
-        received = replace(self._received(live.id, asked, place), joins=turn.number)
+        received = replace(self._received_event(live.id, asked, place), joins=turn.number)
         await self.engine.sessions.append(live, [*dropped, received])
-        if not turn.holds and (events := passed_on(session, turn)):
+        if not turn.holds and (events := passing_events(session, turn)):
             await self.engine.sessions.append(live, events)
         held = self._waiting.get(live.id)
         if held is not None:
             del held.pieces[len(turns) :]
         if held is None or len(held.pieces) < len(turns):
-            held = await self._as_recorded(live.id, turns)
-        held.again()
+            held = await self._recorded_answer(live.id, turns)
+        held.restart()
         headers = turns[0].response.headers if turns[0].response is not None else {}
         kind = headers.get("content-type", "application/json").encode("latin-1", "replace")
         head = AnswerHead(turn.response.status, [(b"content-type", kind)])
-        return Begun(turn.holds, head=head, held=held, asked=asked)
+        return BeginResult(turn.holds, head=head, held=held, asked=asked)
 
-    async def _as_recorded(self, session_id: str, turns: Sequence[Turn]) -> HeldAnswer:
+    async def _recorded_answer(self, session_id: str, turns: Sequence[Turn]) -> HeldAnswer:
         """The answer from the log, after a start: secrets are stars."""
         response, protocol = turns[0].response, turns[0].request.protocol
         assert response is not None
         held = HeldAnswer(protocol, response.status, stream=is_stream(response.headers))
         for turn in turns:
             if turn is not turns[0]:
-                held.go_on()
+                held.start_piece()
             async for chunks in self.engine.log.portions(session_id, turn.number):
                 held.add(b"".join(chunk.data for chunk in chunks))
         return held
@@ -578,7 +586,7 @@ class AgentSessions:
         place: SessionPlace,
         *,
         new: bool,
-    ) -> Begun:
+    ) -> BeginResult:
         """Logs the request to send on in one commit with everything new. The caller holds the
         session."""
         session, now = live.session, self.engine.sessions.clock()
@@ -592,10 +600,10 @@ class AgentSessions:
         sent = sent_event(asked, number, settings)
         await self.engine.sessions.append(live, [*events, sent])
         self._name(live, asked, place)
-        self.places.asked(asked.request.tap.id, live.id, asked.body.digests)
+        self.places.index_request(asked.request.tap.id, live.id, asked.body.digests)
         followed = self._follow(live, asked, sent, settings, exchange)
         body = asked.request.body if asked.edited else None
-        return Begun(received.held, followed, body=body, asked=asked)
+        return BeginResult(received.held, followed, body=body, asked=asked)
 
     def _first_events(
         self, live: LiveSession, asked: ReadRequest, place: SessionPlace, *, new: bool
@@ -607,10 +615,10 @@ class AgentSessions:
         begins = session.settings is None
         events: list[Event] = []
         if begins:
-            tapped = _tapped(asked, place)
+            tapped = _tapped_event(asked, place)
             events.append(SessionStarted(settings, tapped))
             self.engine.rules.inherit(live.id, tapped)
-        events += [self._received(live.id, asked, place)] if new else []
+        events += [self._received_event(live.id, asked, place)] if new else []
         if not begins and settings != session.settings:
             events.append(SettingsChanged(settings))
         return events
@@ -618,7 +626,7 @@ class AgentSessions:
     def _name(self, live: LiveSession, asked: ReadRequest, place: SessionPlace) -> None:
         """Indexes a new session by the agent's ids."""
         if not (place.session or place.parent):
-            self.places.name(asked.request.tap.id, asked.name, live.id)
+            self.places.index_name(asked.request.tap.id, asked.name, live.id)
 
     def _follow(
         self,
@@ -630,17 +638,17 @@ class AgentSessions:
     ) -> FollowedAnswer:
         tap, number = asked.request.tap.id, sent.recording
 
-        async def ended(live: LiveSession) -> None:
+        async def log_calls(live: LiveSession) -> None:
             """The client does not have the end yet: logs the calls that the agent runs."""
             turn = live.session.turns[number - 1]
             if not (exchange.holds or turn.holds):
-                await self.engine.sessions.append(live, passed_on(live.session, turn))
-            self.places.learn(tap, live.id, turn)
+                await self.engine.sessions.append(live, passing_events(live.session, turn))
+            self.places.index_turn(tap, live.id, turn)
 
         prepared = prepared_request(asked, sent, settings)
-        return self.engine.runner.follow(live, prepared, ended)
+        return self.engine.runner.follow(live, prepared, log_calls)
 
-    async def ask_on(
+    async def request_continuation(
         self, live: LiveSession, asked: ReadRequest, exchange: OpenExchange
     ) -> tuple[FollowedAnswer, bytes]:
         """Logs the request that continues the last answer, all of whose calls were answered here;
@@ -648,8 +656,8 @@ class AgentSessions:
         session, thread = live.session, self.places.thread(live.id)
         turn, settings = session.turns[exchange.recording - 1], session.settings
         assert settings is not None
-        data = next_body(session.continued(turn), asked.request.body or b"", thread.contents)
-        going_on = await self._aside(data, self._changed, asked, data)
+        data = next_body(session.continued_turns(turn), asked.request.body or b"", thread.contents)
+        going_on = await self._run_for_body(data, self._replace_body, asked, data)
         number = len(session.turns) + 1
         sent = continued_event(going_on, turn, number, settings)
         await self.engine.sessions.append(live, [sent])
@@ -660,7 +668,7 @@ class AgentSessions:
         """Keeps the answer of `turn`, received as `data`, to be put back later."""
         self.places.thread(session_id).contents[turn.number] = content_of(turn, data)
 
-    def _received(
+    def _received_event(
         self, session_id: str, asked: ReadRequest, place: SessionPlace
     ) -> RequestReceived:
         request, stop_at = asked.request, asked.request.tap.stop_at
@@ -672,20 +680,20 @@ class AgentSessions:
             size=asked.size,
             messages=asked.messages,
             stop_at=stop_at,
-            held=self._keeps_back(stop_at, session_id),
+            held=self._may_hold_calls(stop_at, session_id),
         )
 
-    def _holds(self, stop_at: StopAt) -> bool:
+    def _may_hold(self, stop_at: StopAt) -> bool:
         """Whether a tap with this `stop_at` may require decisions, in whichever session."""
         return stop_at != "nothing" or self.engine.rules.may_hold()
 
-    def _keeps_back(self, stop_at: StopAt, session_id: str) -> bool:
+    def _may_hold_calls(self, stop_at: StopAt, session_id: str) -> bool:
         """Whether a call of the session may require a decision before the agent gets it."""
-        rules = self.engine.rules.of(session_id)
+        rules = self.engine.rules.rules_of(session_id)
         kept_back = any(rule.enabled and rule.action != "run" for rule in rules)
         return kept_back or stop_at in ("unruled", "calls")
 
-    def _settings(self, session: Session, thread: Thread, asked: ReadRequest) -> Settings:
+    def _settings(self, session: Session, thread: ThreadData, asked: ReadRequest) -> Settings:
         """The session's settings, unless the request has others."""
         setup, profile = asked.body.setup, asked.request.profile
         settings = thread.settings
@@ -717,15 +725,15 @@ def _keys(asked: ReadRequest) -> Mapping[Position, str]:
     return result_keys(asked.protocol, json.loads(asked.request.body or b"null"))
 
 
-def _waits_behind(asked: ReadRequest, above: Sequence[Session]) -> Session | None:
+def _session_waited_for(asked: ReadRequest, above: Sequence[Session]) -> Session | None:
     """The session in which a result that is also in `asked` waits for its user."""
     for session in above:
-        known = known_in(known_results(session), asked.body.items, partial(_keys, asked))
+        known = matching_results(known_results(session), asked.body.items, partial(_keys, asked))
         if any(call.result_held for _, call in known):
             return session
     return None
 
 
-def _tapped(asked: ReadRequest, place: SessionPlace) -> Tapped:
+def _tapped_event(asked: ReadRequest, place: SessionPlace) -> Tapped:
     tap = asked.request.tap
     return Tapped(tap.id, tap.agent, asked.name.thread, place.parent)

@@ -148,13 +148,13 @@ class Exchange(Protocol):
         """Called before anything is sent upstream. If it returns a head, nothing is: `ending` then
         yields the whole answer."""
 
-    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+    def receive_head(self, status: int, headers: RawHeaders) -> RawHeaders:
         """The head of the answer arrived; returns the headers for the client."""
 
     async def pass_on(self, data: bytes) -> bytes:
         """`data` arrived from upstream, unchanged; returns what the client gets now."""
 
-    def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+    def finish_answer(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
         """Upstream has ended, well or with `trouble`: yields the last bytes for the client when
         they may be sent."""
 
@@ -173,7 +173,7 @@ class AnswerHead:
 Observe = Callable[[AgentRequest], Exchange]
 
 
-class Unobserved:
+class UnobservedExchange:
     """An Exchange that passes everything on and records nothing."""
 
     holds = False
@@ -185,13 +185,13 @@ class Unobserved:
     async def begin(self) -> AnswerHead | None:
         return None
 
-    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+    def receive_head(self, status: int, headers: RawHeaders) -> RawHeaders:
         return headers
 
     async def pass_on(self, data: bytes) -> bytes:
         return data
 
-    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+    async def finish_answer(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
         nothing: Sequence[bytes] = ()
         for data in nothing:
             yield data
@@ -200,9 +200,9 @@ class Unobserved:
         pass
 
 
-def unobserved(request: AgentRequest) -> Exchange:
+def observe_nothing(request: AgentRequest) -> Exchange:
     """The Observe that observes nothing."""
-    return Unobserved()
+    return UnobservedExchange()
 
 
 def is_credential(name: bytes) -> bool:
@@ -210,7 +210,7 @@ def is_credential(name: bytes) -> bool:
     return name in CREDENTIALS or names_key(name.decode("latin-1"), "")
 
 
-def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+def end_to_end_headers(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
     """`headers`, with names in lower case, without those of a single connection."""
     pairs = list(headers)
     named = (value for name, value in pairs if name == b"connection")
@@ -224,7 +224,7 @@ class Relay:
     """Relays requests. `mask` is applied to everything that is logged."""
 
     def __init__(
-        self, net: HttpClient, observe: Observe = unobserved, mask: Callable[[str], str] = str
+        self, net: HttpClient, observe: Observe = observe_nothing, mask: Callable[[str], str] = str
     ) -> None:
         self._net = net
         self._observe = observe
@@ -253,16 +253,16 @@ class Relay:
             return
         ask = partial(self._ask, request.method, place, target, headers)
         if whole is not None:
-            request = replace(request, body=readable(request.headers, whole), ask=ask)
-        watched = _Watched(self._observe, request, self._mask)
-        passage = _Passage(self._net, request, watched, send, agent_connection(scope))
+            request = replace(request, body=decompress_body(request.headers, whole), ask=ask)
+        watched = _GuardedExchange(self._observe, request, self._mask)
+        passage = _RelayedRequest(self._net, request, watched, send, agent_connection(scope))
         sent = body.length_in(headers)
         gone = False
         try:
             with anyio.CancelScope() as under_way:
                 watching = [
-                    asyncio.create_task(_until_gone(body, receive, passage, under_way)),
-                    asyncio.create_task(_until_stopped(passage, under_way)),
+                    asyncio.create_task(_cancel_on_disconnect(body, receive, passage, under_way)),
+                    asyncio.create_task(_cancel_on_stop(passage, under_way)),
                 ]
                 try:
                     data = body.pieces() if whole is None else whole
@@ -288,8 +288,8 @@ class Relay:
         return self._net.relay(method, place, target, with_body(headers, body), body)
 
 
-async def _until_gone(
-    body: _RequestBody, receive: Receive, passage: _Passage, under_way: anyio.CancelScope
+async def _cancel_on_disconnect(
+    body: _RequestBody, receive: Receive, passage: _RelayedRequest, under_way: anyio.CancelScope
 ) -> None:
     """Cancels the relay when the client has disconnected."""
     await body.complete.wait()
@@ -299,7 +299,7 @@ async def _until_gone(
         under_way.cancel()
 
 
-async def _until_stopped(passage: _Passage, under_way: anyio.CancelScope) -> None:
+async def _cancel_on_stop(passage: _RelayedRequest, under_way: anyio.CancelScope) -> None:
     """Cancels the relay when the user stops it."""
     await passage.watched.stopped.wait()
     if not passage.over:
@@ -308,13 +308,13 @@ async def _until_stopped(passage: _Passage, under_way: anyio.CancelScope) -> Non
 
 
 @dataclass
-class _Passage:
+class _RelayedRequest:
     """One request in progress. `started`: the client got the head of an answer; `over`: it got
     everything; `stopped`: it gets no more because the user stopped it."""
 
     net: HttpClient
     request: AgentRequest
-    watched: _Watched
+    watched: _GuardedExchange
     send: Send
     connection: AgentConnection | None
     started: bool = False
@@ -341,7 +341,7 @@ class _Passage:
             body, headers = watched.body, with_body(headers, watched.body)
         try:
             async with self.net.relay(self.request.method, place, target, headers, body) as answer:
-                passed_on = end_to_end(watched.answered(answer.status, answer.headers))
+                passed_on = end_to_end_headers(watched.receive_head(answer.status, answer.headers))
                 if answer.status == 304:  # a 304 has the length, but no body
                     passed_on = [pair for pair in passed_on if pair[0] != b"content-length"]
                 await self._start(answer.status, passed_on)
@@ -358,7 +358,7 @@ class _Passage:
         """Sends the rest of the answer. One that broke off upstream is not ended, so that the
         client sees it cut; if nothing of it had arrived, the client gets the reason."""
         try:
-            async for data in self.watched.ending(trouble):
+            async for data in self.watched.finish_answer(trouble):
                 if data and self.started:
                     await self.send({"type": "http.response.body", "body": data, "more_body": True})
         except NetworkError as cut:
@@ -374,7 +374,7 @@ class _Passage:
         """Ends it at the current position."""
         trouble = NetworkError("interrupted", STOPPED, began=self.started)
         with suppress(NetworkError):
-            async for _ in self.watched.ending(trouble):
+            async for _ in self.watched.finish_answer(trouble):
                 pass  # nothing more is sent
         if not self.started:
             await self._refuse(403, STOPPED)
@@ -465,7 +465,7 @@ class _RequestBody:
         return [length if pair[0] == b"content-length" else pair for pair in headers]
 
 
-def readable(headers: RawHeaders, body: bytes) -> bytes | None:
+def decompress_body(headers: RawHeaders, body: bytes) -> bytes | None:
     """`body` decompressed, if the coding is supported and the result is at most MOST_READ; else
     None."""
     codings = b",".join(value for name, value in headers if name == b"content-encoding")
@@ -486,7 +486,7 @@ def readable(headers: RawHeaders, body: bytes) -> bytes | None:
     return b"".join(pieces) if inflate.complete else None
 
 
-class _Watched:
+class _GuardedExchange:
     """An Exchange whose errors are isolated: they are logged, and after the first one all bytes
     pass unchanged, beginning with those held back. It is ended once in any case."""
 
@@ -495,11 +495,11 @@ class _Watched:
         self._mask = mask
         self._kept = bytearray()  # received but not sent yet
         self._changed = self._broken = self._ended = False
-        self._exchange: Exchange = Unobserved()
+        self._exchange: Exchange = UnobservedExchange()
         try:
             self._exchange = observe(request)
         except Exception as error:
-            self._failed(error)
+            self._log_failure(error)
 
     def mask(self, text: str) -> str:
         """`text` without known secrets, those of this request, and its address."""
@@ -531,21 +531,21 @@ class _Watched:
             self._ended = True
             raise
         except Exception as error:
-            self._failed(error)
+            self._log_failure(error)
             if self._exchange.holds:
                 self._ended = True
                 raise RefusedRequest(503, UNHELD) from None
             return None
 
-    def answered(self, status: int, headers: RawHeaders) -> RawHeaders:
+    def receive_head(self, status: int, headers: RawHeaders) -> RawHeaders:
         if self._broken:
             return headers
         try:
-            return self._exchange.answered(status, headers)
+            return self._exchange.receive_head(status, headers)
         except NetworkError:
             raise
         except Exception as error:
-            self._failed(error)
+            self._log_failure(error)
             if self._exchange.holds:
                 raise NetworkError("interrupted", LOST, began=True) from None
             return headers
@@ -556,9 +556,9 @@ class _Watched:
         try:
             passing = await self._exchange.pass_on(data)
         except Exception as error:
-            self._failed(error)
+            self._log_failure(error)
             self._kept += data
-            return self._let_go()
+            return self._release()
         if passing is not data or self._kept:
             self._kept += data
             if self._kept.startswith(passing):
@@ -567,10 +567,10 @@ class _Watched:
                 self._changed = True
         return passing
 
-    async def ending(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
+    async def finish_answer(self, trouble: NetworkError | None) -> AsyncIterator[bytes]:
         began = False
         try:
-            async for data in self._exchange.ending(trouble):
+            async for data in self._exchange.finish_answer(trouble):
                 began = True
                 if not self._broken:
                     yield data
@@ -579,10 +579,10 @@ class _Watched:
             raise
         except Exception as error:
             self._ended = True
-            self._failed(error)
+            self._log_failure(error)
             if began:
                 raise NetworkError("interrupted", LOST, began=True) from None
-            yield self._let_go()
+            yield self._release()
         self._ended = True
 
     async def leave(self) -> None:
@@ -592,9 +592,9 @@ class _Watched:
         try:
             await self._exchange.leave()
         except Exception as error:
-            self._failed(error)
+            self._log_failure(error)
 
-    def _let_go(self) -> bytes:
+    def _release(self) -> bytes:
         """The bytes not sent yet. NetworkError if they were held back on purpose, or if the client
         got changed bytes before: then it gets no more."""
         if self._exchange.holds or self._changed:
@@ -603,7 +603,7 @@ class _Watched:
         self._kept.clear()
         return data
 
-    def _failed(self, error: Exception) -> None:
+    def _log_failure(self, error: Exception) -> None:
         """Logs the error without path and headers."""
         self._broken = True
         text = "".join(traceback.format_exception(error))

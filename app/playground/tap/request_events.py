@@ -15,7 +15,7 @@ from playground.core.events import (
 from playground.core.session import Session, Turn, snapshot
 from playground.core.settings import Limits, Protocol, Settings
 from playground.engine.responses import PreparedRequest
-from playground.exchange.parsers import Unreadable
+from playground.exchange.parsers import UnreadableText
 from playground.exchange.requests_import import (
     ImportedRequest,
     ImportedSession,
@@ -27,7 +27,7 @@ from playground.protocols.request import AnswerMessage, PromptMessage
 from playground.secrets.detection import AGENTS_OWN
 from playground.secrets.names import may_name_secret
 from playground.tap.history import ID_HEADERS, AgentBody, Tail, ThreadName
-from playground.tap.holding import from_agent, leading_results, paired
+from playground.tap.holding import agent_results, leading_results, pair_results
 from playground.tap.relay import AgentRequest
 from playground.tap.taps import without_key
 
@@ -69,12 +69,12 @@ def new_events(
     now: int,
 ) -> list[Event]:
     """The events to log before the request: `first`, results, then new messages."""
-    imported = _with_first(session, first, now)
+    imported = _apply_events(session, first, now)
     pasted = ImportedRequest(asked.protocol, asked.body.setup, ())
     results = leading_results(tail.items)
     coming = [
         item
-        for item, call in paired(imported.session, from_agent(session, results))
+        for item, call in pair_results(imported.session, agent_results(session, results))
         if call is None or call.status != "done"  # the others were decided here
     ]
     add_items(imported, pasted, coming, now)
@@ -82,17 +82,17 @@ def new_events(
         if call.status == "running":
             imported.add(now, CallInterrupted(call.id))
     last = imported.session.last_item
-    if isinstance(last, Turn) and (tail.again or (_never_left(last) and not tail.goes_on)):
-        for turn in reversed(imported.session.continued(last)):
+    if isinstance(last, Turn) and (tail.again or (_is_unsent(last) and not tail.goes_on)):
+        for turn in reversed(imported.session.continued_turns(last)):
             imported.add(now, TurnDropped(turn.number, automatic=True))
     if tail.changed:
         imported.add(now, Warned("history_changed", tail.changed))
-    for event in not_put_back(session, asked.missing):
+    for event in missing_warnings(session, asked.missing):
         imported.add(now, event)
     try:
         add_items(imported, pasted, tail.items[len(results) :], now)
-    except Unreadable:
-        return _without_history(session, first, tail, asked, now)
+    except UnreadableText:
+        return _events_without_history(session, first, tail, asked, now)
     for note in imported.notes:
         imported.add(now, Warned("brought", note))
     return [logged.event for logged in imported.log]
@@ -100,10 +100,10 @@ def new_events(
 
 def preview_events(session: Session, events: Sequence[Event]) -> Session:
     """The session as it will be after `events`."""
-    return _with_first(session, events, session.updated_ms).session
+    return _apply_events(session, events, session.updated_ms).session
 
 
-def _with_first(session: Session, first: Sequence[Event], now: int) -> ImportedSession:
+def _apply_events(session: Session, first: Sequence[Event], now: int) -> ImportedSession:
     folded = snapshot(session)
     imported = ImportedSession(folded, open=open_calls(folded))
     for event in first:
@@ -111,12 +111,12 @@ def _with_first(session: Session, first: Sequence[Event], now: int) -> ImportedS
     return imported
 
 
-def _never_left(turn: Turn) -> bool:
+def _is_unsent(turn: Turn) -> bool:
     """Whether the agent got neither the calls of its answer nor a continuation."""
     return turn.holds or (turn.request.continues > 0 and turn.passed is None)
 
 
-def not_put_back(session: Session, missing: Sequence[int]) -> Iterator[Warned]:
+def missing_warnings(session: Session, missing: Sequence[int]) -> Iterator[Warned]:
     """One warning for each answer that is no longer in the history of its agent."""
     marked = {mark.warning.meta.get("turn") for mark in session.marks}
     for number in missing:
@@ -124,7 +124,7 @@ def not_put_back(session: Session, missing: Sequence[int]) -> Iterator[Warned]:
             yield Warned("history_changed", _NOT_PUT_BACK, {"turn": number})
 
 
-def _without_history(
+def _events_without_history(
     session: Session,
     first: Sequence[Event],
     tail: Tail,
@@ -133,7 +133,7 @@ def _without_history(
 ) -> list[Event]:
     """If the agent's history is too long to be shown: only what follows it."""
     answers = [p for p, item in enumerate(tail.items) if isinstance(item, AnswerMessage)]
-    imported = _with_first(session, first, now)
+    imported = _apply_events(session, first, now)
     imported.add(now, Warned("history_left_out", _LONG))
     pasted = ImportedRequest(asked.protocol, asked.body.setup, ())
     rest = tail.items[answers[-1] + 1 :] if answers else ()

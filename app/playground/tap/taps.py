@@ -115,7 +115,7 @@ class Taps:
         if not self._profile_named(upstream).base_url:
             raise BadInput(f"The profile {upstream!r} has no address yet. Set it on its page.")
         stop = _stop_at(stop_at)
-        title, agent = self._words("title", title), self._words("agent", agent)
+        title, agent = self._clean_words("title", title), self._clean_words("agent", agent)
         await self._load()
         secret = secrets.token_urlsafe(32)
         self._keys.learn(secret)
@@ -143,7 +143,7 @@ class Taps:
         self._keys.learn(secret)
         return tap if tap.revoked_ms is None else None
 
-    async def all(self) -> list[Tap]:
+    async def list_taps(self) -> list[Tap]:
         """Taps in use, then revoked ones, each group newest first."""
         await self._load()
         newest = sorted(self._by_hash.values(), key=lambda tap: -tap.created_ms)
@@ -230,7 +230,7 @@ class Taps:
                 return hashed, tap
         raise NotFound(f"There is no tap {tap_id!r}.")
 
-    def _words(self, name: str, text: str) -> str:
+    def _clean_words(self, name: str, text: str) -> str:
         words = " ".join(text.split())
         if len(words) > MOST_TITLE:
             raise BadInput(f"{name} has at most {MOST_TITLE} characters.")
@@ -240,10 +240,10 @@ class Taps:
 def without_key(target: bytes) -> str:
     """`target` (raw path and query) as text, with stars for the value of a key in its query."""
     path, mark, query = target.decode("latin-1").partition("?")
-    return path + mark + "&".join(_starred(pair) for pair in query.split("&"))
+    return path + mark + "&".join(_mask_value(pair) for pair in query.split("&"))
 
 
-def _starred(pair: str) -> str:
+def _mask_value(pair: str) -> str:
     name, _, value = pair.partition("=")
     hidden = value and names_key(unquote_plus(name), unquote_plus(value))
     return f"{name}=***" if hidden else pair

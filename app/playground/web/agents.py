@@ -21,7 +21,7 @@ from playground.net.keys import is_vendors_own
 from playground.render.view import SessionRow
 from playground.tap.agents import AGENTS, BY_HAND, DOORS, fill_lines
 from playground.tap.taps import OtherRequest, Tap
-from playground.web.forms import answer, as_json, body_of, wants
+from playground.web.forms import answer, answer_format, as_json, body_of
 from playground.web.providers import rows_of
 from playground.web.site import Site, row_of, site_of
 
@@ -55,7 +55,7 @@ async def agents(request: Request) -> Response:
     return HTMLResponse(await _page(request))
 
 
-async def changed(request: Request) -> Response:
+async def redraw_taps(request: Request) -> Response:
     """GET /agents/taps?version=: redraws the list of taps.
 
     ---
@@ -78,7 +78,7 @@ async def taps(request: Request) -> Response:
       200: {description: The list.}
       303: {description: "A browser: to /agents."}
     """
-    if wants(request) != "json":
+    if answer_format(request) != "json":
         return RedirectResponse("/agents", 303)
     return as_json([data_of(row) for row in await _rows(site_of(request))])
 
@@ -97,7 +97,7 @@ async def create(request: Request) -> Response:
     try:
         tap, secret = await site.taps.create(upstream, title, stop_at, body.text("agent"))
     except (BadInput, NotFound) as error:
-        if wants(request) != "page":
+        if answer_format(request) != "page":
             raise
         wrong = site.engine.keys.redactor().redact_text(str(error))
         return HTMLResponse(
@@ -108,7 +108,7 @@ async def create(request: Request) -> Response:
         )
     base = f"{str(request.base_url).rstrip('/')}/tap/{secret}"
     urls = {door: base + path for door, path in DOORS.items()}
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json({"id": tap.id, "secret": secret, "urls": urls}, 201)
     doors = _doors(site.engine.profile(tap.upstream))
     return HTMLResponse(await _page(request, NewTap(tap, urls, lines_for(urls, doors))), 201)
@@ -118,8 +118,8 @@ async def change_settings(request: Request) -> Response:
     """POST /taps/ID/settings: changes where a tap stops, for requests from now on."""
     site, body = site_of(request), await body_of(request)
     tap = await site.taps.set_stop_at(request.path_params["id"], body.text("stop_at"))
-    site.engine.sessions.ring_list()  # the pages of its sessions show it, too
-    if wants(request) == "htmx":
+    site.engine.sessions.notify_list()  # the pages of its sessions show it, too
+    if answer_format(request) == "htmx":
         return HTMLResponse(tap_list(site.env, await _rows(site), site.engine.sessions.clock()))
     return answer(request, data_of(_row(site, tap)), location="/agents")
 
@@ -131,7 +131,7 @@ async def revoke(request: Request) -> Response:
     await body_of(request)
     tap = await site.taps.revoke(request.path_params["id"])
     log = site.engine.log
-    for session_id in await log.tapped(tap.id, MOST_LEFT):
+    for session_id in await log.tapped_sessions(tap.id, MOST_LEFT):
         summary = await log.summary(session_id)
         if summary is not None and summary.state in ("running", "waiting"):
             await site.engine.runner.leave(session_id)
@@ -150,7 +150,7 @@ def data_of(row: TapRow) -> Mapping[str, Any]:
 
 async def _rows(site: Site) -> list[TapRow]:
     """All taps, with the sessions of those that are listed."""
-    every = await site.taps.all()
+    every = await site.taps.list_taps()
     ended = [tap.id for tap in every if tap.revoked_ms is not None]
     unlisted = set(ended[MOST_ENDED:])
     listed = [tap.id for tap in every if tap.id not in unlisted]
@@ -340,7 +340,7 @@ def tap_list(env: Environment, rows: Sequence[TapRow], now_ms: int) -> str:
 
 def version(rows: Sequence[TapRow]) -> str:
     """A version that changes with the content of the list; the age of a request does not count."""
-    open_taps, ended = _parted(rows)
+    open_taps, ended = _split_revoked(rows)
     shown = (*open_taps, *ended[:MOST_ENDED], len(ended))
     return hashlib.sha256(repr(shown).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
@@ -355,7 +355,7 @@ def lines_for(urls: Mapping[str, str], doors: Collection[str]) -> list[FilledLin
 
 
 def _list(rows: Sequence[TapRow], now_ms: int) -> dict[str, object]:
-    open_taps, ended = _parted(rows)
+    open_taps, ended = _split_revoked(rows)
     return {
         "open_taps": open_taps,
         "ended": ended[:MOST_ENDED],
@@ -367,7 +367,7 @@ def _list(rows: Sequence[TapRow], now_ms: int) -> dict[str, object]:
     }
 
 
-def _parted(rows: Sequence[TapRow]) -> tuple[list[TapRow], list[TapRow]]:
+def _split_revoked(rows: Sequence[TapRow]) -> tuple[list[TapRow], list[TapRow]]:
     """The active taps, and the revoked ones."""
     ended = [row for row in rows if row.tap.revoked_ms is not None]
     return [row for row in rows if row.tap.revoked_ms is None], ended

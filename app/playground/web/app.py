@@ -33,7 +33,7 @@ from playground.core.errors import (
 from playground.engine.engine import Engine
 from playground.render.environment import environment, error_page, toast
 from playground.tap.door import Door, Upstreams
-from playground.tap.exchange import observing
+from playground.tap.exchange import make_observer
 from playground.tap.relay import Relay
 from playground.web import (
     agents,
@@ -52,7 +52,7 @@ from playground.web import (
     side_by_side,
 )
 from playground.web.assets import Assets
-from playground.web.forms import CloseForms, as_json, wants
+from playground.web.forms import CloseForms, answer_format, as_json
 from playground.web.guard import MAX_BODY, SMALL_BODY, Guard, code_of
 from playground.web.session import actions, requests
 from playground.web.session import routes as session
@@ -95,17 +95,17 @@ PACKET = 1_400
 """Bytes of a response that fit into one packet; a smaller one is not compressed."""
 
 
-class Number(IntegerConvertor):
+class NumberConvertor(IntegerConvertor):
     """`{n:number}` in a path. With Starlette's own `int` a path of 5,000 digits would be an error
     500, because Python refuses to convert so many."""
 
     regex = "[0-9]{1,15}"
 
 
-register_url_convertor("number", Number())
+register_url_convertor("number", NumberConvertor())
 
 
-def _compressed(app: ASGIApp) -> ASGIApp:
+def _compress_pages(app: ASGIApp) -> ASGIApp:
     """`app` with its pages compressed for clients that accept gzip. The simulator's responses are
     the bytes of a provider and are not changed."""
     packed = GZipMiddleware(app, PACKET, compresslevel=6, exclude_content_types=AS_THEY_ARE)
@@ -128,9 +128,9 @@ def _routes() -> list[Route]:
         Route("/palette", find.palette),
         Route("/batches", batches.batches),
         Route("/batches", batches.create, methods=["POST"], max_body_size=MAX_BODY),
-        Route("/batches/new", batches.new),
+        Route("/batches/new", batches.new_batch),
         Route("/batches/{id}", batches.batch),
-        Route("/batches/{id}/report", batches.changed),
+        Route("/batches/{id}/report", batches.redraw_report),
         Route("/batches/{id}/export", batches.export),
         *(Route(f"/batches/{{id}}/{act}", batches.act, methods=["POST"]) for act in BATCH_ACTS),
         Route("/find", find.find),
@@ -138,8 +138,8 @@ def _routes() -> list[Route]:
         Route("/find/marks", find.mark_several, methods=["POST"]),
         *(Route(f"{here}/{act}", find.mark_one, methods=["POST"]) for act in MARKED),
         Route(here + "/tags", find.tag, methods=["POST"]),
-        Route("/sessions/import", sharing.door),
-        Route("/sessions/import", sharing.take_in, methods=["POST"], max_body_size=MAX_BODY),
+        Route("/sessions/import", sharing.import_form),
+        Route("/sessions/import", sharing.import_upload, methods=["POST"], max_body_size=MAX_BODY),
         Route("/stream", side_by_side.stream),
         Route("/store", find.database_state),
         Route("/store/copy", find.copy_database, methods=["POST"]),
@@ -152,8 +152,8 @@ def _routes() -> list[Route]:
         Route(here, session.show),
         Route(here + "/stream", session_stream),
         Route(here + "/events", session.events),
-        Route(here + "/replay", session.played),
-        Route(here + "/replay/reel", session.reel),
+        Route(here + "/replay", session.whole_replay),
+        Route(here + "/replay/reel", session.replay_index),
         Route(here + "/replay/frames", session.replay_frames),
         Route(here + "/replay/at", session.moment),
         Route(here + "/play", session.play, methods=["POST"]),
@@ -167,7 +167,7 @@ def _routes() -> list[Route]:
         Route(here + "/recordings/{number:number}/rows", session.more_rows),
         Route(here + "/requests/{number:number}", session.request_sent),
         Route(here + "/requests/{number:number}/body", session.request_body),
-        Route(here + "/requests/{number:number}/changes", session.request_changed),
+        Route(here + "/requests/{number:number}/changes", session.compare_request),
         Route(here + "/code", requests.code),
         Route(
             here + "/request",
@@ -193,8 +193,8 @@ def _routes() -> list[Route]:
         Route(here + "/rename", actions.rename, methods=["POST"]),
         Route(here + "/export", sharing.export),
         Route(here + "/share", sharing.share),
-        Route(here + "/take", sharing.look),
-        Route(here + "/take", sharing.take, methods=["POST"]),
+        Route(here + "/take", sharing.preview),
+        Route(here + "/take", sharing.adopt, methods=["POST"]),
         Route(here + "/delete", actions.delete, methods=["POST"]),
         Route(here + "/restore", actions.restore, methods=["POST"]),
         Route(here + "/files", files.files),
@@ -202,11 +202,11 @@ def _routes() -> list[Route]:
         Route(here + "/tasks/{task}/stop", files.stop_task, methods=["POST"]),
         Route(CALL + "/decision", actions.decide, methods=["POST"], max_body_size=MAX_BODY),
         Route(CALL + "/result", actions.decide_result, methods=["POST"], max_body_size=MAX_BODY),
-        Route(CALL + "/past", actions.past),
-        Route(CALL + "/like", actions.like),
-        Route(CALL + "/draft", actions.drafted, methods=["POST"], max_body_size=MAX_BODY),
+        Route(CALL + "/past", actions.list_past),
+        Route(CALL + "/like", actions.list_alike),
+        Route(CALL + "/draft", actions.draft_answer, methods=["POST"], max_body_size=MAX_BODY),
         Route(CALL + "/check", actions.check, methods=["POST"], max_body_size=MAX_BODY),
-        Route(CALL + "/always", rules.proposed),
+        Route(CALL + "/always", rules.propose),
         Route(CALL + "/always", rules.write, methods=["POST"], max_body_size=MAX_BODY),
         Route(CALL + "/rule", rules.rule_of_call),
         Route(CALL + "/rule/renew", rules.renew_for_call, methods=["POST"]),
@@ -220,27 +220,27 @@ def _routes() -> list[Route]:
         Route("/providers/{name}/models", providers.models, methods=["POST"]),
         Route("/providers/{name}/delete", providers.delete, methods=["POST"]),
         Route("/agents", agents.agents),
-        Route("/agents/taps", agents.changed),
+        Route("/agents/taps", agents.redraw_taps),
         Route("/taps", agents.taps),
         Route("/taps", agents.create, methods=["POST"]),
         Route("/taps/{id}/settings", agents.change_settings, methods=["POST"]),
         Route("/taps/{id}/revoke", agents.revoke, methods=["POST"]),
         *(route for path in ("/rules", here + "/rules") for route in _rules(path)),
-        Route(here + "/rules/{rule}/always", rules.always, methods=["POST"]),
-        Route(here + "/rules/{rule}/here", rules.here, methods=["POST"]),
+        Route(here + "/rules/{rule}/always", rules.make_global, methods=["POST"]),
+        Route(here + "/rules/{rule}/here", rules.make_local, methods=["POST"]),
         Route("/servers", servers.servers),
         Route("/servers", servers.save, methods=["POST"]),
         Route("/servers/{name}", servers.server),
         Route("/servers/{name}/accept", servers.accept, methods=["POST"]),
         Route("/servers/{name}/withdraw", servers.withdraw, methods=["POST"]),
         Route("/servers/{name}/list", servers.list_tools, methods=["POST"]),
-        Route("/servers/{name}/take", servers.take, methods=["POST"]),
+        Route("/servers/{name}/take", servers.adopt_tools, methods=["POST"]),
         Route("/servers/{name}/stop", servers.stop, methods=["POST"]),
         Route("/servers/{name}/delete", servers.delete, methods=["POST"]),
         Route("/tools", tools.tools),
         Route("/import", imports.start),
-        Route("/import", imports.look, methods=["POST"], max_body_size=MAX_BODY),
-        Route("/import/take", imports.take, methods=["POST"], max_body_size=MAX_BODY),
+        Route("/import", imports.preview, methods=["POST"], max_body_size=MAX_BODY),
+        Route("/import/take", imports.import_ticked, methods=["POST"], max_body_size=MAX_BODY),
         Route("/import/read", imports.read, methods=["POST"], max_body_size=MAX_BODY),
         Route("/tools", imports.save, methods=["POST"], max_body_size=MAX_BODY),
         Route("/export", tools.export),
@@ -308,7 +308,7 @@ def make_app(
             # As a provider it receives a whole session with all its images.
             Mount("/sim", simulator, max_body_size=MAX_BODY),
         ],
-        middleware=[Middleware(_compressed), Middleware(CloseForms)],
+        middleware=[Middleware(_compress_pages), Middleware(CloseForms)],
         exception_handlers={PlaygroundError: refusal, HTTPException: not_found},
     )
     app.state.site = site
@@ -329,7 +329,7 @@ def make_app(
         guard,
         taps=site.taps,
         upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
-        relay=Relay(engine.net, observing(engine, site.taps, _digest_key(token)), mask),
+        relay=Relay(engine.net, make_observer(engine, site.taps, _digest_key(token)), mask),
         is_own_host=guard.is_own_host,
         clock=engine.sessions.clock,
         mask=mask,
@@ -367,7 +367,7 @@ async def not_found(request: Request, error: Exception) -> Response:
 def sentence(request: Request, text: str, status: int, extra: dict[str, object]) -> Response:
     """`text` in the format of the request: JSON, a toast, or a page."""
     site = site_of(request)
-    match wants(request):
+    match answer_format(request):
         case "json":
             return as_json({"error": text, **extra}, status)
         case "htmx":
@@ -375,11 +375,11 @@ def sentence(request: Request, text: str, status: int, extra: dict[str, object])
         case _:
             title = TITLES.get(status, "That did not work")
             return HTMLResponse(
-                error_page(site.env, status, title, text, _back(request, status)), status
+                error_page(site.env, status, title, text, _back_path(request, status)), status
             )
 
 
-def _back(request: Request, status: int) -> str:
+def _back_path(request: Request, status: int) -> str:
     """The session whose form was refused, so that without a script the error page links back."""
     session_id = request.path_params.get("id", "")
     return f"/sessions/{quote(session_id, safe='')}" if session_id and status != 404 else ""

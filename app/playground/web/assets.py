@@ -189,15 +189,15 @@ class Assets(StaticFiles):
 
     def address(self, name: str) -> str:
         """The address of the bundle `name`."""
-        return self._current().address(name)
+        return self._current_bundles().address(name)
 
-    def _current(self) -> Bundles:
+    def _current_bundles(self) -> Bundles:
         if self._reload and (changes := _changes(self._folder)) != self._changes:
             self._bundles, self._changes = build_again(self._folder), changes
         return self._bundles
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        file = self._current().files.get(path)
+        file = self._current_bundles().files.get(path)
         if file is None or scope["method"] not in ("GET", "HEAD"):
             return await super().get_response(path, scope)
         content, lasting = file

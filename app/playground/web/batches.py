@@ -24,23 +24,23 @@ from playground.evaluation.exports import FORMATS, batch_ended, write_report
 from playground.evaluation.report import (
     BatchReport,
     Cell,
-    Group,
     GroupSummary,
-    claim,
+    RunGroup,
     comparison_sentence,
     failure_sentences,
     group_name,
     make_report,
     percent,
     percents,
+    scope_sentence,
 )
 from playground.evaluation.results import OUTCOMES, RunResult
 from playground.evaluation.spec import Spec, spec_data
 from playground.evaluation.spec_reader import spec_from_data
 from playground.exchange.batch_export import spec_data_of
-from playground.net.threads import run_apart
-from playground.web.forms import Body, answer, as_json, body_of, wants
-from playground.web.session.setup import grouped
+from playground.net.threads import run_in_daemon
+from playground.web.forms import Body, answer, answer_format, as_json, body_of
+from playground.web.session.setup import group_profiles
 from playground.web.site import Site, site_of
 
 LARGEST_FILE = 8 * 1024 * 1024
@@ -101,12 +101,12 @@ async def batches(request: Request) -> Response:
     """GET /batches: lists the batches, the newest first."""
     site = site_of(request)
     states = [_state(progress) for progress in await site.batches.list()]
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json([_data(state) for state in states])
     return HTMLResponse(list_page(site.env, states, site.engine.sessions.clock()))
 
 
-async def new(request: Request) -> Response:
+async def new_batch(request: Request) -> Response:
     """GET /batches/new?session=ID: shows the form of a new batch, filled with that session's first
     run.
 
@@ -139,15 +139,15 @@ async def create(request: Request) -> Response:
     """
     site, body = site_of(request), await body_of(request)
     if body.is_json:
-        asked = await run_apart(spec_from_data, body.data)
+        asked = await run_in_daemon(spec_from_data, body.data)
         batch_id = await site.batches.start(await site.batches.plan(asked))
         return answer(request, {"id": batch_id}, status=201, location=f"/batches/{batch_id}")
-    form = await _typed(body)
+    form = await _read_form(body)
     try:
-        spec, notes = await run_apart(_spec_of, form)
+        spec, notes = await run_in_daemon(_spec_of, form)
         plan = await site.batches.plan(spec)
     except (BadInput, NotFound) as error:
-        if wants(request) == "json":
+        if answer_format(request) == "json":
             raise
         wrong = site.engine.keys.redactor().redact_text(str(error))
         page = form_page(site.env, replace(form, wrong=wrong), _choices(site))
@@ -162,12 +162,12 @@ async def create(request: Request) -> Response:
 async def batch(request: Request) -> Response:
     """GET /batches/ID: shows a batch as a page, or its report as JSON."""
     site, (state, report) = site_of(request), await _read(request)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json({**_data(state), **batch_ended(report)})
     return HTMLResponse(await asyncio.to_thread(batch_page, site.env, state, report))
 
 
-async def changed(request: Request) -> Response:
+async def redraw_report(request: Request) -> Response:
     """GET /batches/ID/report?version=: redraws the report of a batch for its page.
 
     ---
@@ -270,7 +270,7 @@ def _data(state: BatchState) -> Mapping[str, Any]:
 # The form -----------------------------------------------------------------------------------------
 
 
-async def _typed(body: Body) -> BatchForm:
+async def _read_form(body: Body) -> BatchForm:
     text = body.text("spec")
     upload = body.form.get("file") if body.form is not None else None
     name = body.text("title")
@@ -282,13 +282,13 @@ async def _typed(body: Body) -> BatchForm:
     texts = (body.text("repetitions").strip(), body.text("max_cost").strip())
     token = body.text("token")
     token = token if TOKEN.fullmatch(token) else new_id()
-    models = tuple(body.all("models"))
+    models = tuple(body.getlist("models"))
     return BatchForm(text, models, *texts, body.text("session"), name, token=token)
 
 
 def _spec_of(form: BatchForm) -> tuple[Spec, Sequence[str]]:
     """The SPEC that was entered, with the values of the other fields applied."""
-    imported = read_batch(form.spec, form.title or "batch.yaml", _no_file)
+    imported = read_batch(form.spec, form.title or "batch.yaml", _refuse_file)
     left_out = [f"Left out: {case.case}: {case.reason}" for case in imported.left_out[:20]]
     notes = (*imported.notes, *left_out)
     if not (form.models or form.repetitions or form.max_cost):
@@ -311,7 +311,7 @@ def _number(text: str, what: str) -> int | float:
         raise BadInput(f"{what} must be a number, not {text[:40]!r}.") from None
 
 
-def _no_file(name: str) -> str:
+def _refuse_file(name: str) -> str:
     raise BadInput(
         f"It refers to the file {name!r}, which the page cannot read. Run "
         "`playground batch` in its folder."
@@ -331,11 +331,11 @@ def _costs(plan: BatchPlan) -> str:
 
 def _choices(site: Site) -> list[tuple[str, list[tuple[str, str]]]]:
     profiles = [profile for profile in site.engine.profiles() if profile.base_url]
-    keys = {profile.name: not site.engine.keys.missing(profile) for profile in profiles}
+    keys = {profile.name: not site.engine.keys.missing_reason(profile) for profile in profiles}
     ready = [profile for profile in profiles if keys[profile.name]]
     return [
         (title, [(profile.name, profile.model) for profile in rows])
-        for title, rows in grouped(ready, keys)
+        for title, rows in group_profiles(ready, keys)
         if rows
     ]
 
@@ -443,7 +443,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Heat:
+class MatrixCell:
     """A number of a matrix: its shade from 0 to 4, and whether another tool was expected."""
 
     count: int
@@ -456,7 +456,7 @@ class Matrix:
     """Expected tools by called tools."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Heat, ...]], ...]
+    rows: tuple[tuple[str, tuple[MatrixCell, ...]], ...]
 
 
 def group_row(report: BatchReport, summary: GroupSummary, runs: Sequence[RunResult]) -> GroupRow:
@@ -487,7 +487,7 @@ def _mark(run: RunResult) -> RunMark:
 def case_rows(report: BatchReport) -> list[CaseRow]:
     """All cases in the order of the SPEC, at most `MOST_CASES`."""
     groups = [(summary.model, summary.variant) for summary in report.summaries]
-    cells: dict[tuple[str, Group], Cell] = {
+    cells: dict[tuple[str, RunGroup], Cell] = {
         (cell.case, (cell.model, cell.variant)): cell for cell in report.cells
     }
     return [
@@ -516,7 +516,8 @@ def matrix(confusion: Confusion) -> Matrix | None:
         (
             expected,
             tuple(
-                _heat(confusion[expected].get(tool, 0), most, tool != expected) for tool in names
+                _matrix_cell(confusion[expected].get(tool, 0), most, tool != expected)
+                for tool in names
             ),
         )
         for expected in names
@@ -525,8 +526,8 @@ def matrix(confusion: Confusion) -> Matrix | None:
     return Matrix(tuple(names), rows)
 
 
-def _heat(count: int, most: int, wrong: bool) -> Heat:
-    return Heat(count, -(-4 * count // most), wrong and count > 0)
+def _matrix_cell(count: int, most: int, wrong: bool) -> MatrixCell:
+    return MatrixCell(count, -(-4 * count // most), wrong and count > 0)
 
 
 def list_page(env: Environment, batches: Sequence[BatchState], now_ms: int) -> str:
@@ -557,15 +558,15 @@ def form_page(
     return env.get_template("batch_new.html").render(form=form, groups=groups)
 
 
-def _around(batch: BatchState, report: BatchReport) -> dict[str, Any]:
-    runs: dict[Group, list[RunResult]] = {}
+def _page_values(batch: BatchState, report: BatchReport) -> dict[str, Any]:
+    runs: dict[RunGroup, list[RunResult]] = {}
     for result in report.results:
         runs.setdefault((result.key.model, result.key.variant), []).append(result)
     return {
         "batch": batch,
         "report": report,
         "states": STATES,
-        "claim": claim(report),
+        "claim": scope_sentence(report),
         "verdicts": [
             (comparison.verdict, comparison_sentence(report, comparison))
             for comparison in report.comparisons
@@ -590,9 +591,9 @@ def _around(batch: BatchState, report: BatchReport) -> dict[str, Any]:
 
 def batch_page(env: Environment, batch: BatchState, report: BatchReport) -> str:
     """GET /batches/ID"""
-    return env.get_template("batch.html").render(_around(batch, report))
+    return env.get_template("batch.html").render(_page_values(batch, report))
 
 
 def report_fragment(env: Environment, batch: BatchState, report: BatchReport) -> str:
     """The batch's part of the page, which a running one requests again."""
-    return env.get_template("_batch.html").render(_around(batch, report))
+    return env.get_template("_batch.html").render(_page_values(batch, report))

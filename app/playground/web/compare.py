@@ -17,34 +17,34 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from playground.core.errors import BadInput
 from playground.core.session import Prompt
-from playground.core.session_diff import Alignment, Side, align, in_common, side
+from playground.core.session_diff import Alignment, Side, align, common_count, side
 from playground.core.settings import Profile, Settings
 from playground.engine.fork import ForkPlace, ask_in_forks, ask_in_new_sessions, settings_at
 from playground.engine.preview import WIRES
 from playground.engine.settings import settings_from
-from playground.render.paging import Shown, shown_from
+from playground.render.paging import ShownCounts, shown_from
 from playground.render.view import SessionRow
 from playground.store.log import Relative, family
 from playground.store.writes import Summary
 from playground.web.compare_view import (
     MOST_ROWS,
-    AskedFrom,
     CompareChoice,
     ComparePage,
     ModelRow,
-    across,
+    PromptSource,
+    align_rows,
     column,
     common_group,
     compare_page,
-    compared,
+    comparison_data,
     groups,
     markdown,
     models_page,
 )
-from playground.web.forms import Body, answer, as_json, body_of, wants
-from playground.web.session.setup import grouped
-from playground.web.session_list import like_the_last
-from playground.web.side_by_side import MOST, address, chosen, decided_here, live
+from playground.web.forms import Body, answer, answer_format, as_json, body_of
+from playground.web.session.setup import group_profiles
+from playground.web.session_list import settings_like_last
+from playground.web.side_by_side import MOST, address, decision_words, distinct_sessions, live_page
 from playground.web.site import Site, row_of, site_of
 
 COPIED = 100_000
@@ -72,19 +72,19 @@ async def show(request: Request) -> Response:
     """
     site, query = site_of(request), request.query_params
     asked = [session_id for session_id in query.getlist("session") if session_id]
-    wanted, kind = query.get("view", ""), wants(request)
+    wanted, kind = query.get("view", ""), answer_format(request)
     if wanted not in ("", "turns", "live"):
         raise BadInput("view must be turns or live.")
     if wanted == "live" and kind == "page":
-        return await live(request)
+        return await live_page(request)
     by_script = kind == "json" or "as" in query
     many = len(dict.fromkeys(asked)) > MOST and not by_script
-    ids = list(dict.fromkeys(asked))[:LISTED] if many else chosen(asked)
+    ids = list(dict.fromkeys(asked))[:LISTED] if many else distinct_sessions(asked)
     sides, notes = [], []
     for name in ids:
-        async with site.engine.sessions.holding(name) as held:  # raises NotFound
+        async with site.engine.sessions.lock_session(name) as held:  # raises NotFound
             sides.append(side(held.session, held.title))
-            notes.append("deleted" if held.deleted else decided_here(held.session))
+            notes.append("deleted" if held.deleted else decision_words(held.session))
     twice = len(asked) > len(ids)
     if len(sides) < 2 or many or "choose" in query:
         if by_script:
@@ -97,39 +97,39 @@ async def show(request: Request) -> Response:
         return HTMLResponse(compare_page(site.env, picker, site.engine.sessions.clock()))
     at_work = any(side.state in ("running", "waiting") for side in sides)
     if not wanted and at_work and kind == "page" and "as" not in query:
-        return await live(request)
-    alignments = await asyncio.to_thread(_aligned, sides)
+        return await live_page(request)
+    alignments = await asyncio.to_thread(_align_sides, sides)
     if query.get("as") == "markdown":
         text = await asyncio.to_thread(markdown, sides, alignments)
         return PlainTextResponse(text.encode("utf-8", "replace"))
     if kind == "json":
-        return as_json(await asyncio.to_thread(compared, sides, alignments))
+        return as_json(await asyncio.to_thread(comparison_data, sides, alignments))
     notices = ["A session that was selected twice is shown once."] if twice else []
     page = replace(await _picker(site, query, ids, notices), start=_start(query))
     shown = shown_from(query.get("shown", ""))
     return HTMLResponse(
-        await asyncio.to_thread(_drawn, site, page, sides, alignments, notes, shown)
+        await asyncio.to_thread(_render_page, site, page, sides, alignments, notes, shown)
     )
 
 
-def _aligned(sides: Sequence[Side]) -> list[Alignment]:
+def _align_sides(sides: Sequence[Side]) -> list[Alignment]:
     """Aligns each with the first, without the beginning that all have in common."""
     first, *others = sides
-    common = min(in_common(first, other) for other in others)
+    common = min(common_count(first, other) for other in others)
     return [align(first, other, common) for other in others]
 
 
-def _drawn(
+def _render_page(
     site: Site,
     page: ComparePage,
     sides: Sequence[Side],
     alignments: Sequence[Alignment],
     notes: Sequence[str],
-    shown: Shown,
+    shown: ShownCounts,
 ) -> str:
     """`notes` are further sentences on each session, `shown` the number of calls shown per row."""
     ids = [side.id for side in sides]
-    rows = across(alignments)
+    rows = align_rows(alignments)
     text = markdown(sides, alignments)
     end = page.start + MOST_ROWS
     here = address(ids, "turns") + (f"&from={page.start}" if page.start else "")
@@ -173,7 +173,7 @@ async def _picker(
     for relative in await family(site.engine.database, ids[0]) if ids else ():
         if words.lower() in relative.title.lower():
             row = SessionRow(relative.id, relative.title, relative.state, relative.updated_ms)
-            choices.append(CompareChoice(row, _kinship(named[0], relative), False))
+            choices.append(CompareChoice(row, _relation(named[0], relative), False))
     last = await log.summaries(words, limit=LISTED)
     choices += [CompareChoice(row_of(summary), "", False) for summary in last]
     once = {choice.row.id: choice for choice in reversed(choices)}
@@ -182,7 +182,7 @@ async def _picker(
     return ComparePage(notices=notices, choices=listed, query=words, most=MOST)
 
 
-def _kinship(first: Summary, other: Relative) -> str:
+def _relation(first: Summary, other: Relative) -> str:
     if other.parent == first.id:
         return "fork"
     if other.id == first.parent:
@@ -209,15 +209,15 @@ async def models_form(request: Request) -> Response:
       200: {description: The form., content: {text/html: {}}}
     """
     site = site_of(request)
-    source, settings = await _asked_from(site, request.query_params.get("session", ""))
+    source, settings = await _prompt_source(site, request.query_params.get("session", ""))
     engine = site.engine
     if settings is None:
-        settings = await like_the_last(site, {})
+        settings = await settings_like_last(site, {})
     profiles = [profile for profile in engine.profiles() if profile.protocol in WIRES]
     if settings.profile not in profiles:
         profiles.insert(0, settings.profile)
-    groups = grouped(
-        profiles, {profile.name: not engine.keys.missing(profile) for profile in profiles}
+    groups = group_profiles(
+        profiles, {profile.name: not engine.keys.missing_reason(profile) for profile in profiles}
     )
     models = {
         model_info.id: None
@@ -225,7 +225,7 @@ async def models_form(request: Request) -> Response:
         for model_info in engine.providers.known_models(profile)
     }
     first = ModelRow(settings.profile.name, settings.model, needed=True)
-    second = ModelRow(_other(settings.profile, groups), needed=True)
+    second = ModelRow(_second_profile(settings.profile, groups), needed=True)
     rows = [first, second, *[ModelRow() for _ in range(MOST - 2)]]
     return HTMLResponse(
         models_page(
@@ -239,7 +239,7 @@ async def models_form(request: Request) -> Response:
     )
 
 
-def _other(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> str:
+def _second_profile(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> str:
     """A profile to compare `first` with: one that can be used now, preferably of the same kind."""
     kinds = ("Simulator", "Ready") if first.simulated else ("Ready", "Simulator")
     ready = {title: rows for title, rows in groups if title in kinds}
@@ -252,18 +252,20 @@ def _other(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> s
     return named[0] if named else first.name
 
 
-async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Settings | None]:
+async def _prompt_source(
+    site: Site, session_id: str
+) -> tuple[PromptSource | None, Settings | None]:
     """The session whose prompt is sent again, and its settings at its last prompt."""
     if not session_id:
         return None, None
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         session = live.session
         prompts = [
             item for item in session.items if isinstance(item, Prompt) and item.role == "user"
         ]
         last = prompts[-1] if prompts else None
         place = ForkPlace(prompt=last.number) if last is not None else ForkPlace()
-        source = AskedFrom(
+        source = PromptSource(
             session.id,
             live.title,
             last.number if last is not None else 0,
@@ -306,7 +308,7 @@ def _rows(body: Body) -> list[Mapping[str, Any]]:
             raise BadInput('models must be a list of settings, such as {"profile", "model"}.')
         rows: list[Mapping[str, Any]] = list(listed)
     else:
-        fields = (body.all(name) for name in ("profile", "model", "choice"))
+        fields = (body.getlist(name) for name in ("profile", "model", "choice"))
         rows = [_model_row(*texts) for texts in zip_longest(*fields, fillvalue="") if texts[0]]
     most = MOST - 1 if body.flag("beside") else MOST
     if not 1 <= len(rows) <= most:
@@ -331,14 +333,14 @@ async def _place(site: Site, session_id: str, body: Body) -> ForkPlace:
         return ForkPlace(prompt=number)
     if body.text("at") != "prompt":
         return ForkPlace()
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         return ForkPlace(prompt=live.session.prompts)
 
 
 async def _base(site: Site, body: Body) -> Settings:
     """The base settings of new sessions: those of the request, or of the last session."""
     if not body.is_json:
-        return await like_the_last(site, {})
+        return await settings_like_last(site, {})
     wanted = body.data.get("settings", {})
     if not isinstance(wanted, Mapping):
         raise BadInput("settings must be an object, as in POST /sessions.")

@@ -19,9 +19,9 @@ from playground.core.session_diff import (
     CallPair,
     Counts,
     DiffCall,
+    DiffItem,
     DiffRow,
     DiffTurn,
-    Item,
     Measure,
     Side,
 )
@@ -31,14 +31,14 @@ from playground.core.value_diff import (
     SHOWN_TEXT,
     JsonChange,
     TextPiece,
-    in_sight,
     json_changes,
     text_changes,
+    visible_pieces,
 )
 from playground.render.call_status import call_block
 from playground.render.filters import clip, duration, one_line, plural
 from playground.render.filters import number as grouped_number
-from playground.render.paging import CARDS, Shown, query_of, spelled, with_more
+from playground.render.paging import CARDS, ShownCounts, format_shown, query_of, show_more
 from playground.render.view import SessionRow
 
 MOST_ROWS = 100
@@ -129,7 +129,7 @@ class ComparedLine:
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Consecutive rows that are all equal, or all different."""
 
     equal: bool
@@ -152,8 +152,8 @@ class ComparePage:
     are shown; `live` that of the same sessions side by side."""
 
     columns: Sequence[ComparedSession] = ()
-    common: Group | None = None
-    groups: Sequence[Group] = ()
+    common: RowGroup | None = None
+    groups: Sequence[RowGroup] = ()
     notices: Sequence[str] = ()
     rows: int = 0
     start: int = 0
@@ -174,10 +174,10 @@ def compare_page(env: Environment, page: ComparePage, now_ms: int = 0) -> str:
 
 
 @dataclass(frozen=True)
-class Across:
+class AlignedRow:
     """A row over all sessions: `left` of the first, and a Row for each other, None for none."""
 
-    left: Item | None
+    left: DiffItem | None
     rows: Sequence[DiffRow | None]
 
     @property
@@ -185,19 +185,19 @@ class Across:
         return all(row is not None and row.equal for row in self.rows)
 
 
-def across(alignments: Sequence[Alignment]) -> list[Across]:
+def align_rows(alignments: Sequence[Alignment]) -> list[AlignedRow]:
     """The rows of all alignments, which share the left side, joined by their left items."""
-    left = [list(_by_left(alignment.rows)) for alignment in alignments]
-    lines: list[Across] = []
+    left = [list(_split_by_left(alignment.rows)) for alignment in alignments]
+    lines: list[AlignedRow] = []
     for steps in zip(*left, strict=True):
         lines += _extras([extra for extra, _ in steps])
         rows = [row for _, row in steps]
         if rows[0] is not None:
-            lines.append(Across(rows[0].left, rows))
+            lines.append(AlignedRow(rows[0].left, rows))
     return lines
 
 
-def _by_left(rows: Sequence[DiffRow]) -> Iterator[tuple[list[DiffRow], DiffRow | None]]:
+def _split_by_left(rows: Sequence[DiffRow]) -> Iterator[tuple[list[DiffRow], DiffRow | None]]:
     """Each row with a left item, with the preceding rows without one; None at the end."""
     extras: list[DiffRow] = []
     for row in rows:
@@ -209,7 +209,7 @@ def _by_left(rows: Sequence[DiffRow]) -> Iterator[tuple[list[DiffRow], DiffRow |
     yield extras, None
 
 
-def _extras(queues: Sequence[list[DiffRow]]) -> Iterator[Across]:
+def _extras(queues: Sequence[list[DiffRow]]) -> Iterator[AlignedRow]:
     """Rows that only other sessions have, merged into one if of the same kind."""
     places = [0] * len(queues)
     while heads := [q[at] for q, at in zip(queues, places, strict=True) if at < len(q)]:
@@ -220,7 +220,7 @@ def _extras(queues: Sequence[list[DiffRow]]) -> Iterator[Across]:
             fits = at < len(queue) and isinstance(queue[at].right, kind)
             rows.append(queue[at] if fits else None)
             places[number] += fits
-        yield Across(None, rows)
+        yield AlignedRow(None, rows)
 
 
 def column(
@@ -241,28 +241,28 @@ def column(
     )
 
 
-def common_group(side: Side, count: int) -> Group | None:
+def common_group(side: Side, count: int) -> RowGroup | None:
     """The common rows, as brief lines."""
     items = side.items[:count]
     if not items:
         return None
     lines = [_brief_line(side.id, item) for item in items]
-    return Group(True, f"{_counted(lines)} in common", lines)
+    return RowGroup(True, f"{_count_words(lines)} in common", lines)
 
 
-def _counted(lines: Sequence[ComparedLine]) -> str:
+def _count_words(lines: Sequence[ComparedLine]) -> str:
     """The number of turns, or of prompts if there is no turn."""
     turns = sum(line.kind == "turn" for line in lines)
     return plural(turns, "turn") if turns else plural(len(lines), "prompt")
 
 
 def groups(
-    rows: Sequence[Across], ids: Sequence[str], shown: Shown, here: str, start: int = 0
-) -> list[Group]:
+    rows: Sequence[AlignedRow], ids: Sequence[str], shown: ShownCounts, here: str, start: int = 0
+) -> list[RowGroup]:
     """`rows` drawn, with equal ones folded together. `shown` is the number of calls by row, if not
     CARDS; `here` is the address of the page without that parameter, and `start` the number of rows
     before."""
-    all_groups: list[Group] = []
+    all_groups: list[RowGroup] = []
     lines: list[ComparedLine] = []
     before = ""
     for place, row in enumerate(rows):
@@ -272,45 +272,47 @@ def groups(
             line = _brief_line(ids[0], row.left)
         else:
             line = _line(row, ids, settings != before, number, shown.get(number, CARDS))
-            rest = f"{here}&shown={spelled(with_more(shown, number))}#row-{number}"
+            rest = f"{here}&shown={format_shown(show_more(shown, number))}#row-{number}"
             line = replace(line, rest=rest if line.hidden else "")
         before = settings if isinstance(row.left, DiffTurn) else before
         lines.append(line)
         if place + 1 == len(rows) or rows[place + 1].equal != row.equal:
-            all_groups.append(Group(row.equal, f"{_counted(lines)} equal", lines))
+            all_groups.append(RowGroup(row.equal, f"{_count_words(lines)} equal", lines))
             lines = []
     return all_groups
 
 
-def _brief_line(session_id: str, item: Item | None) -> ComparedLine:
+def _brief_line(session_id: str, item: DiffItem | None) -> ComparedLine:
     assert item is not None, "What is equal is on both sides."
     brief = ", ".join(call.name for call in item.calls) or item.text
     return ComparedLine(item.kind, True, [_reference(session_id, item)], (), clip(brief, 120))
 
 
 def _line(
-    row: Across, ids: Sequence[str], settings_new: bool, number: int, most: int
+    row: AlignedRow, ids: Sequence[str], settings_new: bool, number: int, most: int
 ) -> ComparedLine:
     item = row.left or next(other.item for other in row.rows if other is not None)
     cells = [_reference(ids[0], row.left) if row.left is not None else None]
     for compared, session_id in zip(row.rows, ids[1:], strict=True):
-        cells.append(_other(session_id, compared, settings_new) if compared is not None else None)
+        cells.append(
+            _other_turn(session_id, compared, settings_new) if compared is not None else None
+        )
     calls, hidden = call_lines(row.left, row.rows, ids, most)
     return ComparedLine(item.kind, False, cells, calls, number=number, hidden=hidden)
 
 
 def _reference(
-    session_id: str, item: Item, how: Literal["reference", "extra"] = "reference"
+    session_id: str, item: DiffItem, how: Literal["reference", "extra"] = "reference"
 ) -> ComparedTurn:
     href, label = place_of(session_id, item)
     words = turn_measures(item.took) if isinstance(item, DiffTurn) else ()
     text, more = cut(item.text)
     return ComparedTurn(
-        how, href=href, label=label, words=words, notes=_ended(item), text=text, more=more
+        how, href=href, label=label, words=words, notes=_end_notes(item), text=text, more=more
     )
 
 
-def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
+def _other_turn(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
     if row.right is None:
         return ComparedTurn("missing")
     if row.left is None:
@@ -328,7 +330,9 @@ def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
             notes.append(f"different {', '.join(row.settings)}")
     if "images" in row.ways:
         notes.append("different images")
-    pieces = in_sight(text_changes(row.left.text, row.right.text)) if "text" in row.ways else ()
+    pieces = (
+        visible_pieces(text_changes(row.left.text, row.right.text)) if "text" in row.ways else ()
+    )
     how: Literal["same", "other"] = "same" if row.equal else "other"
     return ComparedTurn(
         how,
@@ -342,7 +346,7 @@ def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
     )
 
 
-def _ended(item: Item) -> list[str]:
+def _end_notes(item: DiffItem) -> list[str]:
     if not isinstance(item, DiffTurn):
         return ["with images"] if item.images else []
     notes = [f"ended with {item.ended}"] if item.ended not in ("stop", "calls", "failed") else []
@@ -351,7 +355,7 @@ def _ended(item: Item) -> list[str]:
     return [*notes, item.error] if item.error else notes
 
 
-def place_of(session_id: str, item: Item) -> tuple[str, str]:
+def place_of(session_id: str, item: DiffItem) -> tuple[str, str]:
     """The address and the name of an item."""
     label = f"{item.kind.capitalize()} {item.number}"
     return f"/sessions/{session_id}#{item.kind}-{item.number}", label
@@ -385,7 +389,7 @@ class CallCell:
 
 
 def call_lines(
-    left: Item | None, rows: Sequence[DiffRow | None], ids: Sequence[str], most: int
+    left: DiffItem | None, rows: Sequence[DiffRow | None], ids: Sequence[str], most: int
 ) -> tuple[list[list[CallCell | None]], int]:
     """A line for each call of the first session, then the calls that only others have: `most`
     lines, and the number omitted."""
@@ -422,7 +426,7 @@ def _reference_call(session_id: str, call: DiffCall) -> CallCell:
         name=call.name,
         words=["edited"] if call.edited else [],
         arguments=clip(call.arguments, SHOWN_VALUE),
-        result=clip(came_to(call), SHOWN_VALUE),
+        result=clip(outcome_text(call), SHOWN_VALUE),
     )
 
 
@@ -439,20 +443,22 @@ def _other_call(session_id: str, pair: CallPair) -> CallCell:
         own.id,
         own.name,
         call_words(pair) + (["edited"] if right.edited and not left.edited else []),
-        changed=_changed("arguments" in pair.ways, left.arguments, right.arguments),
-        result_changed=_changed("result" in pair.ways, came_to(left), came_to(right)),
+        changed=_field_difference("arguments" in pair.ways, left.arguments, right.arguments),
+        result_changed=_field_difference(
+            "result" in pair.ways, outcome_text(left), outcome_text(right)
+        ),
     )
 
 
-def _changed(differ: bool, old: str, new: str) -> FieldDifference:
+def _field_difference(differ: bool, old: str, new: str) -> FieldDifference:
     """By pointer if both are JSON containers with content, else by words."""
     changes = json_changes(old, new) if differ else ()
     if changes and all(change.pointer for change in changes):
         return FieldDifference(changes[:MOST_CHANGES], max(len(changes) - MOST_CHANGES, 0))
-    return FieldDifference(pieces=in_sight(text_changes(old, new)) if differ else ())
+    return FieldDifference(pieces=visible_pieces(text_changes(old, new)) if differ else ())
 
 
-def came_to(call: DiffCall) -> str:
+def outcome_text(call: DiffCall) -> str:
     """The result of a call as the model read it, or the call's state."""
     if call.result is None:
         return f"({call.status})"
@@ -531,15 +537,15 @@ def turn_measures(took: Measure) -> list[str]:
 
 def _tokens(took: Measure) -> str:
     known = f"{grouped_number(took.read)} → {grouped_number(took.written)} tokens"
-    return _known(known, "tokens", took.turns, took.uncounted)
+    return _known_words(known, "tokens", took.turns, took.uncounted)
 
 
 def _cost(took: Measure) -> str:
     known = f"${took.cost:.4f}" if took.cost >= 0.00005 or not took.cost else "under $0.0001"
-    return _known(known, "cost", took.turns, took.unpriced)
+    return _known_words(known, "cost", took.turns, took.unpriced)
 
 
-def _known(known: str, what: str, turns: int, unknown: int) -> str:
+def _known_words(known: str, what: str, turns: int, unknown: int) -> str:
     if unknown == turns:
         return f"{what} unknown"
     return f"{known}, {plural(unknown, 'turn')} unknown" if unknown else known
@@ -560,7 +566,7 @@ def _sign(more: float) -> str:
 # The same as JSON data, uncut.
 
 
-def compared(sides: Sequence[Side], alignments: Sequence[Alignment]) -> Mapping[str, Any]:
+def comparison_data(sides: Sequence[Side], alignments: Sequence[Alignment]) -> Mapping[str, Any]:
     """The whole comparison; `rows` are those after the common ones."""
     return {
         "sessions": [_side_data(side) for side in sides],
@@ -612,7 +618,7 @@ def _row_data(row: DiffRow) -> dict[str, Any]:
     }
 
 
-def _item_data(item: Item | None) -> dict[str, Any] | None:
+def _item_data(item: DiffItem | None) -> dict[str, Any] | None:
     if not isinstance(item, DiffTurn):
         return None if item is None else {"number": item.number, "text": item.text}
     return {
@@ -684,7 +690,7 @@ def _pair_lines(pair: CallPair) -> Iterator[str]:
             old, new = (_code(text) if text else "nothing" for text in (change.old, change.new))
             yield f"    - {_code(change.pointer or '(all)')}: {old} → {new}"
     if "result" in pair.ways:
-        yield f"    - result: {_code(came_to(left))} → {_code(came_to(right))}"
+        yield f"    - result: {_code(outcome_text(left))} → {_code(outcome_text(right))}"
 
 
 def _name(side: Side) -> str:
@@ -713,7 +719,7 @@ class ModelRow:
 
 
 @dataclass(frozen=True)
-class AskedFrom:
+class PromptSource:
     """The session whose last prompt is sent to others; `prompt` is its number, 0 for none."""
 
     id: str
@@ -725,7 +731,7 @@ class AskedFrom:
 
 def models_page(
     env: Environment,
-    source: AskedFrom | None,
+    source: PromptSource | None,
     settings: Settings,
     rows: Sequence[ModelRow],
     groups: Sequence[tuple[str, Sequence[Profile]]],

@@ -18,7 +18,7 @@ from playground.core.serialization import to_data
 from playground.core.session import Prompt, Session
 from playground.core.settings import Limits
 from playground.core.tools import Tool
-from playground.engine.preview import profile_on
+from playground.engine.preview import profile_for_wire
 from playground.engine.settings import settings_from
 from playground.executors.workspace import Folder
 from playground.net.client import HttpClient, NetworkError
@@ -210,7 +210,7 @@ async def start_demo(site: Site, name: str, protocol: str, base: URL) -> tuple[s
         session_id = await _start_agent(site, title, str(base).rstrip("/"))
         return session_id, f"/sessions/{session_id}"
     tools: list[Any] = [*chosen.tools, *(to_data(tool) for tool in chosen.own)]
-    profile = profile_on(engine.profiles(), engine.profile("simulator"), protocol)
+    profile = profile_for_wire(engine.profiles(), engine.profile("simulator"), protocol)
     asked = {"profile": profile.name, "tools": tools}
     settings = await settings_from(engine, {**asked, "model": chosen.model})
     session_id = await engine.sessions.create(settings, title)
@@ -260,11 +260,11 @@ async def _start_agent(site: Site, title: str, base: str) -> str:
     begun = asyncio.create_task(agent.begun.wait())
     await asyncio.wait({task, begun}, timeout=HEAD_S, return_when=asyncio.FIRST_COMPLETED)
     begun.cancel()
-    sessions = await site.engine.log.tapped(tap.id, 1)
+    sessions = await site.engine.log.tapped_sessions(tap.id, 1)
     if not sessions:
         task.cancel()
         raise PlaygroundError("The demo's agent got no answer. Try it again.")
-    async with site.engine.sessions.holding(sessions[0]) as live:
+    async with site.engine.sessions.lock_session(sessions[0]) as live:
         await site.engine.sessions.rename(live, title)
     return sessions[0]
 

@@ -19,7 +19,7 @@ from playground.core.events import STOPPED_BY_USER
 from playground.core.tools import image_type
 from playground.executors.workspace import FolderEntry, WorkspaceError
 from playground.executors.workspace.files import MAX_FILE, FileChange, History, diff
-from playground.web.forms import answer, as_json, body_of, wants
+from playground.web.forms import answer, answer_format, as_json, body_of
 from playground.web.site import Site, site_of
 
 T = TypeVar("T")
@@ -33,15 +33,15 @@ async def files(request: Request) -> Response:
     """GET /sessions/ID/files?path=&change=: lists the folder of a session. With `path` a file of
     it, with `change` a diff."""
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         title = live.title
     path, number = request.query_params.get("path", ""), _number(request.query_params.get("change"))
 
-    def looked(history: History) -> FilesPage:
+    def read_page(history: History) -> FilesPage:
         return _page(history, session_id, title, path, number)
 
-    page = await _done(site, session_id, looked)
-    if wants(request) == "json":
+    page = await _run_on_files(site, session_id, read_page)
+    if answer_format(request) == "json":
         return as_json(_page_data(page))
     return HTMLResponse(files_page(site.env, page))
 
@@ -54,10 +54,10 @@ async def undo(request: Request) -> Response:
     number = given if type(given) is int else _number(str(given))
     if not number:
         raise BadInput("change must be the number of a change.")
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         live.check_open()
     at_ms = site.engine.sessions.clock()
-    back = await _done(site, session_id, lambda history: history.undo(number, at_ms))
+    back = await _run_on_files(site, session_id, lambda history: history.undo(number, at_ms))
     here = f"/sessions/{session_id}/files"
     return answer(request, {"ok": True, "path": back.path}, location=here)
 
@@ -66,7 +66,7 @@ async def stop_task(request: Request) -> Response:
     """POST /sessions/ID/tasks/TASK/stop: stops a task in the background."""
     site, session_id = site_of(request), request.path_params["id"]
     task_id = request.path_params["task"]
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         task = live.session.tasks.get(task_id)
         call = live.session.call(task.call) if task is not None else None
     if task and task.ended_ms is not None and call and call.task_id == task_id:
@@ -78,7 +78,7 @@ async def stop_task(request: Request) -> Response:
     return answer(request, {"ok": True, "how": how}, location=location)
 
 
-async def _done(site: Site, session_id: str, work: Callable[[History], T]) -> T:
+async def _run_on_files(site: Site, session_id: str, work: Callable[[History], T]) -> T:
     """Runs `work` on the session's files; errors become errors of the page."""
     folder = site.engine.files / session_id
     try:

@@ -26,7 +26,7 @@ from playground.render.view import SessionRow
 from playground.store.maintenance import size
 from playground.store.search import KEYS, MARKS, STATES, SearchHit, choices, parse_query, search
 from playground.web.demos import DEMOS
-from playground.web.forms import answer, as_json, body_of, wants
+from playground.web.forms import answer, answer_format, as_json, body_of
 from playground.web.site import search_row, site_of
 
 SHOWN, MOST_SHOWN = 50, 500
@@ -52,13 +52,15 @@ async def find(request: Request) -> Response:
     sessions."""
     site, asked = site_of(request), request.query_params
     fields = {key: asked.get(key, "").strip() for key in ("q", *KEYS)}
-    query = " ".join([fields["q"], *(_keyed(key, fields[key]) for key in KEYS if fields[key])])
+    query = " ".join(
+        [fields["q"], *(_search_term(key, fields[key]) for key in KEYS if fields[key])]
+    )
     query, show = query.strip(), asked.get("show", "")
     shown = int(show) if show.isascii() and show.isdigit() and len(show) < 5 else SHOWN
     shown = min(max(shown, 1), MOST_SHOWN)
     path, looked = site.engine.database.path, parse_query(query)
     result = await search(path, looked, shown)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         hits = [_hit(hit) for hit in result.hits]
         summary = {"more": result.more, "cut": result.cut, "notes": list(looked.notes)}
         return as_json({"hits": hits, **summary})
@@ -81,7 +83,7 @@ async def database_size(request: Request) -> Response:
     """GET /find/size: measures the content of the database."""
     site = site_of(request)
     measured = await size(site.engine.database)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(to_data(measured))
     return HTMLResponse(size_fragment(site.env, measured))
 
@@ -101,7 +103,7 @@ async def tag(request: Request) -> Response:
     """POST /sessions/ID/tags: replaces the tags of a session by `tags`, comma-separated in a
     form."""
     body, session_id = await body_of(request), request.path_params["id"]
-    tags = body.all("tags") if body.is_json else body.text("tags").split(",")
+    tags = body.getlist("tags") if body.is_json else body.text("tags").split(",")
     saved = await manage_sessions.tag(site_of(request).engine, session_id, tags)
     location = "" if request.headers.get("hx-request") else f"/sessions/{session_id}"
     return answer(request, {"ok": True, "tags": list(saved)}, location=location)
@@ -111,9 +113,9 @@ async def mark_several(request: Request) -> Response:
     """POST /find/marks: applies `act` to each of `sessions`. `purge` without any empties the
     bin."""
     engine, body = site_of(request).engine, await body_of(request)
-    act, sessions = body.text("act"), body.all("sessions")
+    act, sessions = body.text("act"), body.getlist("sessions")
     if act == "empty":
-        await manage_sessions.purge(engine, await manage_sessions.bin_of(engine))
+        await manage_sessions.purge(engine, await manage_sessions.sessions_in_bin(engine))
     elif act not in ACTS:
         raise BadInput(f"act must be one of {', '.join(ACTS)}, or empty for the whole bin.")
     elif not sessions:
@@ -128,7 +130,7 @@ async def mark_several(request: Request) -> Response:
 
 
 async def _restore(engine: Engine, session_id: str) -> None:
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         await engine.sessions.delete(live, deleted=False)
 
 
@@ -143,7 +145,7 @@ _ACTS: Mapping[str, Callable[[Engine, str], Awaitable[None]]] = {
 }
 
 
-def _keyed(key: str, value: str) -> str:
+def _search_term(key: str, value: str) -> str:
     return f'{key}:"{value.replace(chr(34), " ")}"'
 
 
@@ -274,13 +276,13 @@ async def palette(request: Request) -> Response:
     else:
         rows = await site.rows()
     tools = await site.engine.library.tools()
-    groups = grouped(text, here, [row for row in rows if row.id != here], tools)
+    groups = group_entries(text, here, [row for row in rows if row.id != here], tools)
     template = site.env.get_template("_palette_list.html")
     now_ms = site.engine.sessions.clock()
     return HTMLResponse(template.render(groups=groups, query=text, now_ms=now_ms))
 
 
-def grouped(
+def group_entries(
     text: str, here: str, rows: Sequence[SessionRow], tools: Sequence[Tool]
 ) -> Sequence[tuple[str, Sequence[PaletteEntry]]]:
     """Non-empty groups of entries with their titles; first the groups with an entry whose own title
@@ -304,18 +306,18 @@ def grouped(
     ]
     demos = [PaletteEntry(demo.title, demo.words, demo=demo.name) for demo in DEMOS]
     groups: Sequence[tuple[str, Sequence[PaletteEntry]]] = (
-        ("This session", _fitting(of_session, text) if here else ()),
+        ("This session", _matching_entries(of_session, text) if here else ()),
         ("Sessions", sessions),
-        ("Pages", _fitting(PAGES, text)),
-        ("Actions", _fitting([*ACTIONS, *IN_A_SESSION] if here else ACTIONS, text)),
-        ("Tools", _fitting(in_library, text)[:MOST_TOOLS] if text else ()),
-        ("Demos", _fitting(demos, text) if text else ()),
+        ("Pages", _matching_entries(PAGES, text)),
+        ("Actions", _matching_entries([*ACTIONS, *IN_A_SESSION] if here else ACTIONS, text)),
+        ("Tools", _matching_entries(in_library, text)[:MOST_TOOLS] if text else ()),
+        ("Demos", _matching_entries(demos, text) if text else ()),
     )
     filled = [(title, entries) for title, entries in groups if entries]
     return sorted(filled, key=lambda group: not _has_words(group[1][0].title, text))
 
 
-def _fitting(entries: Sequence[PaletteEntry], text: str) -> Sequence[PaletteEntry]:
+def _matching_entries(entries: Sequence[PaletteEntry], text: str) -> Sequence[PaletteEntry]:
     """The entries that match each word of `text`; first those that match by title."""
     fitting = [entry for entry in entries if _has_words(f"{entry.title} {entry.detail}", text)]
     return sorted(fitting, key=lambda entry: not _has_words(entry.title, text))

@@ -13,19 +13,19 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, PlaygroundError
-from playground.core.reducer import Spot, spot
+from playground.core.reducer import ForkPoint, fork_point
 from playground.core.session import Call, Prompt, Session
 from playground.core.settings import Settings
 from playground.engine.decisions import DecisionRequest
-from playground.engine.fork import Change, ForkPlace, fork, fork_standing, what_if
+from playground.engine.fork import ForkPlace, SettingsEdit, fork, fork_state, fork_with_answers
 from playground.engine.suggestions import past_result
 from playground.render.environment import partial
 from playground.render.filters import plural
 from playground.render.view import state_words
 from playground.store.log import Relative, family, forks_of
 from playground.store.writes import storable
-from playground.web.forms import Body, answer, as_json, body_of, wants
-from playground.web.session.view import PastResultRow, past_of
+from playground.web.forms import Body, answer, answer_format, as_json, body_of
+from playground.web.session.view import PastResultRow, past_row
 from playground.web.site import Site, site_of
 
 FIELDS = (
@@ -44,14 +44,14 @@ Member = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ForkRequest:
     """A parsed body. `answers` are the alternative results of one call, None if there are none."""
 
     place: ForkPlace
     text: str | None
     asked: DecisionRequest | None
     answers: Sequence[DecisionRequest] | None
-    change: Change | None
+    change: SettingsEdit | None
     title: str
     go: bool
 
@@ -64,7 +64,7 @@ async def make(request: Request) -> Response:
       201: {description: The id of the fork or the ids of the alternatives.}
     """
     body, site, session_id = await body_of(request), site_of(request), request.path_params["id"]
-    plan = await _with_past(site, body, wanted(body))
+    plan = await _add_past_results(site, body, parse_fork(body))
     more: dict[str, Any] = {
         "change": plan.change,
         "title": plan.title,
@@ -83,9 +83,11 @@ async def make(request: Request) -> Response:
                 )
             ]
         else:
-            fork_ids = await what_if(site.engine, session_id, plan.place.call, plan.answers, **more)
+            fork_ids = await fork_with_answers(
+                site.engine, session_id, plan.place.call, plan.answers, **more
+            )
     data = {"id": fork_ids[0]} if plan.answers is None else {"ids": fork_ids}
-    return answer(request, data, status=201, location=_to(fork_ids))
+    return answer(request, data, status=201, location=_fork_address(fork_ids))
 
 
 async def form(request: Request) -> Response:
@@ -98,7 +100,7 @@ async def form(request: Request) -> Response:
     """
     site, session_id = site_of(request), request.path_params["id"]
     place = place_of(dict(request.query_params))
-    preview = await fork_standing(site.engine, session_id, place)
+    preview = await fork_state(site.engine, session_id, place)
     name, value = next(
         ((name, request.query_params[name]) for name in PLACES if request.query_params.get(name)),
         ("", ""),
@@ -115,12 +117,12 @@ async def form(request: Request) -> Response:
         profiles=[profile.name for profile in site.engine.profiles()],
         prompt=preview.prompt,
         call=call,
-        past=[past_of(row, session_id) for row in rows],
+        past=[past_row(row, session_id) for row in rows],
         files=wrote_files(preview.session),
         anew=preview.anew,
         notes=preview.notes,
     )
-    draw = fork_fragment if wants(request) == "htmx" else fork_page
+    draw = fork_fragment if answer_format(request) == "htmx" else fork_page
     return HTMLResponse(draw(site.env, drawn, site.engine.sessions.clock()))
 
 
@@ -128,15 +130,15 @@ async def forks(request: Request) -> Response:
     """GET /sessions/ID/forks?parent=: lists the family of a session as a tree, JSON or a page. For
     its own page: the lines that mark where it branches, or the name of `parent`."""
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         title = live.title
-    if wants(request) == "htmx" and "parent" in request.query_params:
+    if answer_format(request) == "htmx" and "parent" in request.query_params:
         return HTMLResponse(await _parent(site, session_id, request.query_params["parent"]))
-    if wants(request) == "htmx":
+    if answer_format(request) == "htmx":
         return HTMLResponse(branch_lines(site.env, await _branches(site, session_id)))
     members = await family(site.engine.database, session_id)
-    spots = await _spots(site, members)
-    if wants(request) == "json":
+    spots = await _fork_points(site, members)
+    if answer_format(request) == "json":
         return as_json(
             [_relative_data(member, spots.get(member.id), session_id) for member in members]
         )
@@ -145,15 +147,15 @@ async def forks(request: Request) -> Response:
         (member.id, member.title, member.state, member.parent, words.get(member.id, ""))
         for member in members
     ]
-    says = {member.id: await _says(site, member.id, member.state) for member in members}
+    says = {member.id: await _state_words(site, member.id, member.state) for member in members}
     return HTMLResponse(tree_page(site.env, family_tree(rows, session_id), session_id, title, says))
 
 
-async def _says(site: Site, session_id: str, state: str) -> str:
+async def _state_words(site: Site, session_id: str, state: str) -> str:
     """What the session is doing or needs, as on its own page; `state` if it is gone or
     cannot be read."""
     try:
-        async with site.engine.sessions.holding(session_id) as live:
+        async with site.engine.sessions.lock_session(session_id) as live:
             return state_words(live.session)
     except PlaygroundError:
         return state
@@ -162,7 +164,7 @@ async def _says(site: Site, session_id: str, state: str) -> str:
 async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
     """The name of the session that it was forked from after that session's event `parent_seq`. An
     imported session may name any session as its parent, so none of ours is named for it."""
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         foreign_seqs = [
             fork_event.parent_seq for _, fork_event in live.session.forks if fork_event.foreign
         ]
@@ -179,7 +181,7 @@ async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
     return parent_link(site.env, summary.id, summary.title)
 
 
-def _relative_data(relative: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
+def _relative_data(relative: Relative, spot: ForkPoint | None, here: str) -> Mapping[str, Any]:
     return {
         "id": relative.id,
         "title": relative.title,
@@ -192,31 +194,33 @@ def _relative_data(relative: Relative, spot: Spot | None, here: str) -> Mapping[
     }
 
 
-async def _spots(site: Site, members: Sequence[Relative]) -> dict[str, Spot]:
+async def _fork_points(site: Site, members: Sequence[Relative]) -> dict[str, ForkPoint]:
     """The fork point of each session whose parent is stored here."""
-    spots: dict[str, Spot] = {}
+    spots: dict[str, ForkPoint] = {}
     for parent in {relative.parent for relative in members} & {relative.id for relative in members}:
-        async with site.engine.sessions.holding(parent) as live:
+        async with site.engine.sessions.lock_session(parent) as live:
             for relative in members:
                 if relative.parent == parent:
-                    spots[relative.id] = spot(live.session, relative.parent_seq, relative.reopened)
+                    spots[relative.id] = fork_point(
+                        live.session, relative.parent_seq, relative.reopened
+                    )
     return spots
 
 
-async def _branches(site: Site, session_id: str) -> dict[Spot, list[tuple[str, str]]]:
+async def _branches(site: Site, session_id: str) -> dict[ForkPoint, list[tuple[str, str]]]:
     """The forks of a session by fork point."""
-    branches: dict[Spot, list[tuple[str, str]]] = {}
+    branches: dict[ForkPoint, list[tuple[str, str]]] = {}
     children = await forks_of(site.engine.database, session_id)
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         for child in children:
-            at = spot(live.session, child.parent_seq, child.reopened)
+            at = fork_point(live.session, child.parent_seq, child.reopened)
             branches.setdefault(at, []).append((child.id, child.title))
     return branches
 
 
-async def _with_past(site: Site, body: Body, request: Wanted) -> Wanted:
+async def _add_past_results(site: Site, body: Body, request: ForkRequest) -> ForkRequest:
     """Adds the past results that are ticked in a form to those that are written."""
-    ticked = body.all("past") if body.form is not None else []
+    ticked = body.getlist("past") if body.form is not None else []
     if request.answers is None or not (ticked or request.answers):
         if request.answers is None:
             return request
@@ -236,7 +240,7 @@ async def _with_past(site: Site, body: Body, request: Wanted) -> Wanted:
     return replace(request, answers=answers)
 
 
-def _to(fork_ids: Sequence[str]) -> str:
+def _fork_address(fork_ids: Sequence[str]) -> str:
     """The address of the fork, or of the alternatives side by side."""
     if len(fork_ids) == 1:
         return f"/sessions/{quote(fork_ids[0], safe='')}"
@@ -245,7 +249,7 @@ def _to(fork_ids: Sequence[str]) -> str:
     )
 
 
-def wanted(body: Body) -> Wanted:
+def parse_fork(body: Body) -> ForkRequest:
     """Parses `body`; BadInput says what is wrong with it."""
     known = FIELDS if body.is_json else FORM_FIELDS
     if others := sorted(body.data.keys() - set(known)):
@@ -258,21 +262,21 @@ def wanted(body: Body) -> Wanted:
         raise BadInput(f"{empty[0]} is empty. Give a value, or omit it to fork at the end.")
     place = place_of(body.data)
     answers = _answers(body)
-    answered_by = [name for name in ("arguments", "answer", "deny") if _given(body, name)]
+    answered_by = [name for name in ("arguments", "answer", "deny") if _has_field(body, name)]
     if answers is not None:
         answered_by.append("results")
     if len(answered_by) > 1:
         raise BadInput(f"A call has one decision: omit {answered_by[0]} or {answered_by[1]}.")
     if answered_by and not place.call:
         raise BadInput(f"{answered_by[0]} needs a call. Give call.")
-    text = body.text("text") if _given(body, "text") else None
+    text = body.text("text") if _has_field(body, "text") else None
     if not body.is_json and not place.prompt and not (text or "").strip():
         text = None  # an empty field at the end is no prompt
     if text is not None and (place.turn or place.call):
         raise BadInput("text needs a prompt or the end as the fork point, not a turn or a call.")
     title, go = body.text("title"), body.flag("go") if "go" in body.data else not body.flag("hold")
-    asked = _asked(body, answered_by[0]) if answered_by and answers is None else None
-    return Wanted(
+    asked = _parse_decision(body, answered_by[0]) if answered_by and answers is None else None
+    return ForkRequest(
         place, text=text, asked=asked, answers=answers, change=_change(body), title=title, go=go
     )
 
@@ -306,12 +310,12 @@ def _number(name: str, value: object, least: int) -> int:
     return value
 
 
-def _given(body: Body, name: str) -> bool:
+def _has_field(body: Body, name: str) -> bool:
     """Whether the field was sent and is not null; a form always sends all of its fields."""
     return body.data.get(name) is not None
 
 
-def _asked(body: Body, name: str) -> DecisionRequest:
+def _parse_decision(body: Body, name: str) -> DecisionRequest:
     if name == "arguments":
         return DecisionRequest(
             "run", arguments=body.arguments(default="{}"), anyway=body.flag("anyway")
@@ -325,7 +329,7 @@ def _asked(body: Body, name: str) -> DecisionRequest:
 def _answers(body: Body) -> list[DecisionRequest] | None:
     """The alternatives: in a script each is a text or an object, in a form the non-empty fields.
     None if none are given."""
-    if not _given(body, "results"):
+    if not _has_field(body, "results"):
         return None
     if body.is_json:
         listed = body.data["results"]
@@ -333,10 +337,10 @@ def _answers(body: Body) -> list[DecisionRequest] | None:
             raise BadInput("results must be a list of results.")
         answers = [_result(value) for value in listed]
     else:
-        failed = body.all("failed")
+        failed = body.getlist("failed")
         answers = [
             DecisionRequest("answer", text=text, is_error=str(place) in failed)
-            for place, text in enumerate(body.all("results"))
+            for place, text in enumerate(body.getlist("results"))
             if text.strip()
         ]
     if len(answers) > MOST_RESULTS or (body.is_json and not answers):
@@ -355,7 +359,7 @@ def _result(value: object) -> DecisionRequest:
     raise BadInput('A result must be a text, or {"text": a text, "is_error": true or false}.')
 
 
-def _change(body: Body) -> Change | None:
+def _change(body: Body) -> SettingsEdit | None:
     """The change of the fork's settings, relative to those at its fork point."""
     settings = body.data.get("settings")
     if body.is_json:
@@ -364,10 +368,10 @@ def _change(body: Body) -> Change | None:
         if not isinstance(settings, dict):
             raise BadInput("settings must be an object, as in POST /sessions/ID/settings.")
         return lambda _: settings
-    return lambda now: _of_form(body, now)
+    return lambda now: _form_changes(body, now)
 
 
-def _of_form(body: Body, now: Settings) -> Mapping[str, Any]:
+def _form_changes(body: Body, now: Settings) -> Mapping[str, Any]:
     """The fields of the small form that differ from the settings at the fork point."""
     data: dict[str, Any] = {}
     if (profile := body.text("profile").strip()) and profile != now.profile.name:
@@ -475,10 +479,10 @@ def tree_page(
 ) -> str:
     """The page of a family; `says` are the words for the state of each session, by its id."""
     template = env.get_template("forks.html")
-    return template.render(leaves=leaves, session=session, title=title, says=says)
+    return template.render(leaves=leaves, session=session, title=title, state_words=says)
 
 
-def branch_lines(env: Environment, forks: Mapping[Spot, Sequence[tuple[str, str]]]) -> str:
+def branch_lines(env: Environment, forks: Mapping[ForkPoint, Sequence[tuple[str, str]]]) -> str:
     """`2 forks` at each fork point, each (id, title), as pieces for htmx."""
     at: dict[str, list[tuple[str, str]]] = {}
     for place, ones in forks.items():

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from playground.core.errors import BadInput
 from playground.core.tools import IMAGES, Content, image_type
-from playground.protocols.raw_json import Quoted
+from playground.protocols.raw_json import JsonText
 from playground.schema import strict_json
 from playground.web.guard import MAX_BODY
 
@@ -35,7 +35,7 @@ MOST_FIELDS = 5_000
 MOST_KEYS = 200_000
 """The limit of a JSON body: enough for a library of tools, more than a call's arguments."""
 
-Kind = Literal["json", "htmx", "page"]
+AnswerFormat = Literal["json", "htmx", "page"]
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ MOST_TOGETHER = 20 * 1024 * 1024
 _A = {"prompt": "A prompt", "answer": "An answer"}
 
 
-def wants(request: Request) -> Kind:
+def answer_format(request: Request) -> AnswerFormat:
     """The format of the answer."""
     if request.headers.get("hx-request"):
         return "htmx"
@@ -77,7 +77,7 @@ class Body:
 
     data: Mapping[str, Any]
     form: FormData | None = None
-    quoted: Quoted | None = None
+    quoted: JsonText | None = None
 
     @property
     def is_json(self) -> bool:
@@ -112,13 +112,13 @@ class Body:
             raise BadInput("arguments must be an object, or JSON text.")
         return value
 
-    def typed(self, form: type) -> dict[str, Any]:
+    def form_fields(self, form: type) -> dict[str, Any]:
         """The text and checkbox fields that `form`, a dataclass, declares."""
         kinds = {field.name: field.type for field in fields(form)}
         texts = {name: self.text(name) for name, kind in kinds.items() if kind == "str"}
         return texts | {name: self.flag(name) for name, kind in kinds.items() if kind == "bool"}
 
-    def all(self, name: str) -> list[str]:
+    def getlist(self, name: str) -> list[str]:
         """Every value of a repeated form field, or a JSON list of texts."""
         if self.form is not None:
             return [value for value in self.form.getlist(name) if isinstance(value, str)]
@@ -135,7 +135,7 @@ async def body_of(request: Request, *, list_as: str = "") -> Body:
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
         sent = await request.form(max_part_size=MAX_BODY, max_fields=MOST_FIELDS)
         request.state.form = sent
-        form = _with_lf(sent)
+        form = _normalize_newlines(sent)
         return Body({key: value for key, value in form.items() if isinstance(value, str)}, form)
     raw = await request.body()
     if not raw.strip():
@@ -147,10 +147,10 @@ async def body_of(request: Request, *, list_as: str = "") -> Body:
     if not isinstance(value, dict):
         also = " or a list" if list_as else ""
         raise BadInput(f"The body must be a JSON object{also}.")
-    return Body(value, quoted=Quoted(raw.decode("utf-8")))
+    return Body(value, quoted=JsonText(raw.decode("utf-8")))
 
 
-def _with_lf(form: FormData) -> FormData:
+def _normalize_newlines(form: FormData) -> FormData:
     """`form` with the line ends that the user typed: browsers send each as CR LF."""
     return FormData(
         [
@@ -192,24 +192,24 @@ def as_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = No
     try:
         text = json.dumps(data, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(data))
+        text = json.dumps(_replace_nonfinite(data))
     return Response(text, status, headers, "application/json")
 
 
-def _finite(data: Any) -> Any:
+def _replace_nonfinite(data: Any) -> Any:
     match data:
         case float() if not math.isfinite(data):
             return None
         case dict():
-            return {key: _finite(value) for key, value in data.items()}
+            return {key: _replace_nonfinite(value) for key, value in data.items()}
         case list() | tuple():
-            return [_finite(value) for value in data]
+            return [_replace_nonfinite(value) for value in data]
     return data
 
 
 def answer(request: Request, data: Any, *, status: int = 200, location: str = "") -> Response:
     """Confirms success in the format of the request."""
-    match wants(request):
+    match answer_format(request):
         case "json":
             headers = {"Location": location} if status == 201 and location else None
             return as_json(data, status, headers)
@@ -227,15 +227,17 @@ def answer(request: Request, data: Any, *, status: int = 200, location: str = ""
 
 async def images_of(body: Body, what: str = "prompt") -> tuple[Content, ...]:
     """The images of `what`; BadInput with the number of an invalid one."""
-    raws = await asyncio.to_thread(_of_json, body) if body.is_json else await _of_form(body)
-    return await asyncio.to_thread(_judged, raws, what) if raws else ()
+    raws = await asyncio.to_thread(_json_images, body) if body.is_json else await _form_images(body)
+    return await asyncio.to_thread(_check_images, raws, what) if raws else ()
 
 
-def _judged(raws: Sequence[tuple[bytes, str]], what: str) -> tuple[Content, ...]:
+def _check_images(raws: Sequence[tuple[bytes, str]], what: str) -> tuple[Content, ...]:
     """Runs in a thread, like everything that processes megabytes."""
     if len(raws) > MOST_IMAGES:
         raise BadInput(f"{_A[what]} takes {MOST_IMAGES} images; these are {len(raws)}.")
-    images = [_checked(raw, media_type, place) for place, (raw, media_type) in enumerate(raws, 1)]
+    images = [
+        _check_image(raw, media_type, place) for place, (raw, media_type) in enumerate(raws, 1)
+    ]
     if sum(len(raw) for raw, _ in raws) > MOST_TOGETHER:
         raise BadInput(
             f"The images of {_A[what].lower()} may have {MOST_TOGETHER >> 20} MB together; "
@@ -244,21 +246,21 @@ def _judged(raws: Sequence[tuple[bytes, str]], what: str) -> tuple[Content, ...]
     return tuple(images)
 
 
-async def _of_form(body: Body) -> list[tuple[bytes, str]]:
+async def _form_images(body: Body) -> list[tuple[bytes, str]]:
     """The files of a form; an empty field sends one without a name."""
     assert body.form is not None
     files = [file for file in body.form.getlist("images") if isinstance(file, UploadFile)]
     return [(await file.read(), "") for file in files if file.filename or file.size]
 
 
-def _of_json(body: Body) -> list[tuple[bytes, str]]:
+def _json_images(body: Body) -> list[tuple[bytes, str]]:
     listed = body.data.get("images", [])
     if not isinstance(listed, list):
         raise BadInput('images must be a list of {"media_type", "data"}.')
-    return [_decoded(value, place) for place, value in enumerate(listed, 1)]
+    return [_decode_image(value, place) for place, value in enumerate(listed, 1)]
 
 
-def _decoded(value: Any, place: int) -> tuple[bytes, str]:
+def _decode_image(value: Any, place: int) -> tuple[bytes, str]:
     if not isinstance(value, Mapping) or value.keys() != {"media_type", "data"}:
         raise BadInput(f"Image {place} must be an object with media_type and data.")
     media_type, data = value["media_type"], value["data"]
@@ -272,7 +274,7 @@ def _decoded(value: Any, place: int) -> tuple[bytes, str]:
         raise BadInput(f"Image {place}: data is not base64 ({error}).") from error
 
 
-def _checked(raw: bytes, named_type: str, place: int) -> Content:
+def _check_image(raw: bytes, named_type: str, place: int) -> Content:
     kind = image_type(raw)
     if len(raw) > MOST_BYTES:
         raise BadInput(f"Image {place} is larger than {MOST_BYTES >> 20} MB. Make it smaller.")

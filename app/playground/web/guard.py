@@ -173,14 +173,14 @@ class GuardedRequest:
         self.size = len(scope.get("raw_path") or self.path) + len(self.query)
         self.size += sum(len(name) + len(value) for name, value in self._headers)
 
-    def all(self, name: bytes) -> list[bytes]:
+    def getlist(self, name: bytes) -> list[bytes]:
         return [value.strip() for key, value in self._headers if key.lower() == name]
 
     @cached_property
     def odd(self) -> bool:
         return not self.path.startswith("/") or ODD_PATH.search(self.path) is not None
 
-    def below(self, prefix: str) -> bool:
+    def is_below(self, prefix: str) -> bool:
         return not self.odd and (self.path == prefix or self.path.startswith(prefix + "/"))
 
     @property
@@ -188,21 +188,21 @@ class GuardedRequest:
         """A top-level navigation, such as a link: only the user reads the response."""
         return (
             self.method in SAFE
-            and self.all(b"sec-fetch-mode") == [b"navigate"]
-            and self.all(b"sec-fetch-dest") in ([], [b"document"])
+            and self.getlist(b"sec-fetch-mode") == [b"navigate"]
+            and self.getlist(b"sec-fetch-dest") in ([], [b"document"])
         )
 
     @property
     def foreign(self) -> bool:
         """The request was started by another site or a file."""
         own = (b"same-origin", b"none")
-        return any(site not in own for site in self.all(b"sec-fetch-site"))
+        return any(site not in own for site in self.getlist(b"sec-fetch-site"))
 
     @property
     def scripted(self) -> bool:
         """Requests JSON, or comes from a program."""
-        kinds = b", ".join([*self.all(b"accept"), *self.all(b"content-type")])
-        return b"application/json" in kinds or bool(self.all(b"authorization"))
+        kinds = b", ".join([*self.getlist(b"accept"), *self.getlist(b"content-type")])
+        return b"application/json" in kinds or bool(self.getlist(b"authorization"))
 
     def link_tokens(self) -> list[bytes]:
         return [value for name, value in self._pairs() if name == "token"]
@@ -258,21 +258,21 @@ class Guard:
         match scope["type"]:
             case "http":
                 asked = GuardedRequest(scope)
-                answering = _Answering(
-                    send, static=asked.below("/static"), foreign=asked.below(self._sim)
+                answering = _GuardedResponse(
+                    send, static=asked.is_below("/static"), foreign=asked.is_below(self._sim)
                 )
                 reply = self._reply(asked, scope)
                 if reply is not None:
-                    await _say(answering, asked, reply, as_json=self._as_json(asked))
+                    await _send_reply(answering, asked, reply, as_json=self._wants_json(asked))
                 else:
-                    await self._inside(scope, receive, answering, asked)
+                    await self._run_app(scope, receive, answering, asked)
             case "websocket":  # not supported: closing before accepting refuses the handshake
                 await send({"type": "websocket.close", "code": 1008})
             case _:
                 await self._app(scope, receive, send)
 
-    def _as_json(self, asked: GuardedRequest) -> bool:
-        return asked.scripted or asked.below(self._sim)
+    def _wants_json(self, asked: GuardedRequest) -> bool:
+        return asked.scripted or asked.is_below(self._sim)
 
     # --- the checks, in their order ---------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Guard:
             return BAD_HOST
         if asked.method not in METHODS:
             return BAD_METHOD
-        if not self._own_origin(asked, host):
+        if not self._is_own_origin(asked, host):
             return FOREIGN
         if asked.method in SAFE and asked.path == "/healthz":
             return HEALTHY
@@ -297,7 +297,7 @@ class Guard:
 
     def _host(self, asked: GuardedRequest) -> str | None:
         """The Host, if it is exactly one of ours."""
-        hosts = asked.all(b"host")
+        hosts = asked.getlist(b"host")
         if len(hosts) != 1 or not self.is_own_host(hosts[0]):
             return None
         return hosts[0].lower().decode("latin-1")
@@ -308,32 +308,36 @@ class Guard:
     def _named_hosts(self) -> Iterable[str]:
         return _with_port((name.lower() for name in self._allow_hosts), self._port())
 
-    def _own_origin(self, asked: GuardedRequest, host: str) -> bool:
+    def _is_own_origin(self, asked: GuardedRequest, host: str) -> bool:
         """Whether each of Origin and Sec-Fetch-Site, if sent, identifies one of our pages."""
         own = {f"http://{host}"}
         if host in self._named_hosts():  # a name may denote a proxy that speaks TLS
             own.add(f"https://{host}")
-        if any(origin.decode("latin-1") not in own for origin in asked.all(b"origin")):
+        if any(origin.decode("latin-1") not in own for origin in asked.getlist(b"origin")):
             return False
         return not asked.foreign or asked.navigates
 
     def _credential_reply(self, asked: GuardedRequest) -> Reply | None:
-        if asked.method in SAFE and asked.below("/static"):
+        if asked.method in SAFE and asked.is_below("/static"):
             return None
-        simulated = asked.below(self._sim)
+        simulated = asked.is_below(self._sim)
         tokens = asked.link_tokens() if asked.method == "GET" and not simulated else []
         if tokens:
             return self._link_reply(asked, tokens)
-        if self._token is not None and not self._known(self._credentials(asked, simulated)):
+        if self._token is not None and not self._is_valid(self._credentials(asked, simulated)):
             return NO_CREDENTIAL
-        headers = asked.all(b"origin") + asked.all(b"sec-fetch-site") + asked.all(b"authorization")
+        headers = (
+            asked.getlist(b"origin")
+            + asked.getlist(b"sec-fetch-site")
+            + asked.getlist(b"authorization")
+        )
         if asked.method not in SAFE and not headers and not simulated:
             return NO_ORIGIN
         return NOT_FOUND if asked.odd else None
 
     def _link_reply(self, asked: GuardedRequest, tokens: list[bytes]) -> Reply:
         """Exchanges the printed link for the cookie, and removes the token from the address bar."""
-        if self._token is not None and not self._known([tokens]):
+        if self._token is not None and not self._is_valid([tokens]):
             return NO_CREDENTIAL
         if asked.odd:
             return NOT_FOUND
@@ -352,14 +356,14 @@ class Guard:
 
     def _credentials(self, asked: GuardedRequest, simulated: bool) -> list[list[bytes]]:
         """The presented credentials, one list per kind."""
-        bearers = [_bearer(value) for value in asked.all(b"authorization")]
+        bearers = [_bearer(value) for value in asked.getlist(b"authorization")]
         if simulated:  # the key is in the header that the protocol uses
-            return [bearers, asked.all(b"x-api-key"), asked.all(b"x-goog-api-key")]
-        crumbs = [crumb for value in asked.all(b"cookie") for crumb in value.split(b";")]
+            return [bearers, asked.getlist(b"x-api-key"), asked.getlist(b"x-goog-api-key")]
+        crumbs = [crumb for value in asked.getlist(b"cookie") for crumb in value.split(b";")]
         pairs = [crumb.strip().partition(b"=") for crumb in crumbs]
         return [bearers, [value for name, _, value in pairs if name == self._cookie_name()]]
 
-    def _known(self, credentials: list[list[bytes]]) -> bool:
+    def _is_valid(self, credentials: list[list[bytes]]) -> bool:
         """Whether there is one, none is repeated, and each is right."""
         presented = [value for values in credentials for value in values]
         right = [secrets.compare_digest(value, self._token or b"") for value in presented]
@@ -370,11 +374,11 @@ class Guard:
 
     # --- the app, watched -------------------------------------------------------------------
 
-    async def _inside(
-        self, scope: Scope, receive: Receive, answering: _Answering, asked: GuardedRequest
+    async def _run_app(
+        self, scope: Scope, receive: Receive, answering: _GuardedResponse, asked: GuardedRequest
     ) -> None:
         most = self._body_limit(scope)
-        counted = _Counted(receive, answering, most)
+        counted = _BodyCounter(receive, answering, most)
         reply = None
         try:
             await self._app(scope, counted, answering)
@@ -383,15 +387,15 @@ class Guard:
         except Exception as error:
             # The server must see no traceback of any kind: its log would not redact it.
             if not counted.too_large:
-                reply = self._failed(error, asked)
+                reply = self._internal_error(error, asked)
         if counted.too_large:
             reply = big_body(most)
         if reply is None:
             await answering.release()
         elif not answering.started:
-            await _say(answering, asked, reply, as_json=self._as_json(asked))
+            await _send_reply(answering, asked, reply, as_json=self._wants_json(asked))
 
-    def _failed(self, error: Exception, asked: GuardedRequest) -> Reply:
+    def _internal_error(self, error: Exception, asked: GuardedRequest) -> Reply:
         """Logs the traceback, and gives the user an id."""
         error_id = secrets.token_hex(4)
         text = "".join(traceback.format_exception(error))
@@ -401,7 +405,7 @@ class Guard:
         return Reply(500, sentence, error_id=error_id)
 
 
-class _Answering:
+class _GuardedResponse:
     """A response being sent: adds the guard's headers, and records whether it has begun.
 
     A 500 is held back until the app has returned, because it may be followed by an exception, which
@@ -413,7 +417,7 @@ class _Answering:
         self.muted = False
         self._kept: list[Message] = []
         self._send = send
-        self._harden = partial(hardened, static=static, foreign=foreign)
+        self._harden = partial(harden_headers, static=static, foreign=foreign)
 
     async def __call__(self, message: Message) -> None:
         begins = message["type"] == "http.response.start"
@@ -436,10 +440,10 @@ class _Answering:
         await self._send(message)
 
 
-class _Counted:
+class _BodyCounter:
     """Counts the request body. Beyond the limit the app gets an exception, and the user a 413."""
 
-    def __init__(self, receive: Receive, answering: _Answering, most: int) -> None:
+    def __init__(self, receive: Receive, answering: _GuardedResponse, most: int) -> None:
         self.too_large = False
         self._most = most
         self._receive = receive
@@ -471,21 +475,21 @@ def _bearer(value: bytes) -> bytes:
 
 
 def _body_reply(asked: GuardedRequest, most: int) -> Reply | None:
-    lengths = asked.all(b"content-length")
+    lengths = asked.getlist(b"content-length")
     if any(not re.fullmatch(rb"\d{1,18}", length) for length in lengths):
         return BAD_LENGTH
     return big_body(most) if any(int(length) > most for length in lengths) else None
 
 
-async def _say(
-    answering: _Answering, asked: GuardedRequest, reply: Reply, *, as_json: bool
+async def _send_reply(
+    answering: _GuardedResponse, asked: GuardedRequest, reply: Reply, *, as_json: bool
 ) -> None:
     """Sends `reply`: as JSON to programs, as a fragment to htmx, as a page to browsers."""
     if reply.status < 400:
         kind, body = reply.media_type, reply.sentence
     elif as_json:
         kind, body = "application/json", reply.json()
-    elif asked.all(b"hx-request"):
+    elif asked.getlist(b"hx-request"):
         kind, body = "text/html", reply.fragment()
     else:
         kind, body = "text/html", reply.page("/" if asked.odd else asked.without_token())
@@ -513,7 +517,7 @@ def as_text(header: tuple[bytes, bytes]) -> dict[str, str]:
     return {name.decode(): value.decode()}
 
 
-def hardened(
+def harden_headers(
     headers: Headers, *, static: bool = False, foreign: bool = False
 ) -> list[tuple[bytes, bytes]]:
     """The headers as sent: the app's own, overridden by ours. `foreign`: the answer is the

@@ -30,14 +30,14 @@ from playground.exchange.python_objects import is_python
 from playground.exchange.tool_dialects import OWN_FORM
 from playground.exchange.tool_entry import MOST_TOOLS, ImportedServer, ImportedTool, ImportedTools
 from playground.exchange.tool_import import import_tools
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from playground.render.filters import plural
 from playground.schema import strict_json
 from playground.schema.names import number_name
 from playground.schema.schema_checks import one_document
 from playground.schema.validate import check_tool
 from playground.secrets.redaction import Redactor
-from playground.web.forms import Body, answer, as_json, body_of, wants
+from playground.web.forms import Body, answer, answer_format, as_json, body_of
 from playground.web.guard import MAX_BODY
 from playground.web.imports_view import (
     ChoicePage,
@@ -94,7 +94,7 @@ async def start(request: Request) -> Response:
     )
 
 
-async def look(request: Request) -> Response:
+async def preview(request: Request) -> Response:
     """POST /import: reads the tools in a text or in files. If they exceed a page, a form first gets
     a selection page. Nothing is saved: the texts stay in memory until later uploads replace them,
     because the second request names only what was chosen.
@@ -106,18 +106,18 @@ async def look(request: Request) -> Response:
     site, body = site_of(request), await body_of(request)
     given = _upload(site, body.text("upload")) if "upload" in body.data else None
     sources = await _sources(body) if given is None else given.sources
-    picks = body.all("pick")
+    picks = body.getlist("pick")
     if len(picks) > MOST_SHOWN:
         raise BadInput(f"{len(picks):,} tools are selected. Select at most {MOST_SHOWN} at once.")
     if given is not None and not picks:
         raise BadInput("Nothing is selected. Go back and select tools.")
     with one_document():
-        imported = await _read_uploads(sources, picks, _beside(body))
-    if wants(request) == "json":
-        return await run_apart(_import_answer, [item for _, item in imported])
+        imported = await _read_uploads(sources, picks, _referenced_files(body))
+    if answer_format(request) == "json":
+        return await run_in_daemon(_import_answer, [item for _, item in imported])
     if not picks and any(item.choices for _, item in imported):
         # With its own address, so that a reload and the back button find it.
-        return RedirectResponse(f"/import?upload={_choosing(site, sources, imported)}", 303)
+        return RedirectResponse(f"/import?upload={_store_choices(site, sources, imported)}", 303)
     rows = await _rows(site, imported)
     typed = "" if rows else body.text("text")
     readers = await _readers(site, sources)
@@ -138,8 +138,8 @@ async def read(request: Request) -> Response:
         wanted = FileToRead(
             body.text("file"),
             body.text("text"),
-            _relative(body.text("name")),
-            _beside(body) or {},
+            _relative_path(body.text("name")),
+            _referenced_files(body) or {},
             body.text("interpreter"),
         )
         return _import_answer([await read_python(site.engine, wanted)])
@@ -188,7 +188,7 @@ async def _readers(site: Site, sources: Sequence[Source], upload: str = "") -> l
             if not wrong and is_python(text, name)
         ][:MOST_READERS]
 
-    files = await run_apart(python_files)
+    files = await run_in_daemon(python_files)
     if not files:
         return []
     if not upload:
@@ -213,7 +213,7 @@ async def _read_uploads(
             imported.append((name, ImportedTools(problem=wrong)))
         elif chosen or not picks:
             others = {key: value for key, value in texts.items() if key != name}
-            source_items = await run_apart(
+            source_items = await run_in_daemon(
                 import_tools, text, name, MOST_SHOWN, files=others, pick=chosen or None
             )
             imported.append((name, source_items))
@@ -221,7 +221,7 @@ async def _read_uploads(
     return [(name, item) for name, item in imported if name not in parts]
 
 
-def _choosing(
+def _store_choices(
     site: Site, sources: Sequence[Source], imported: Sequence[tuple[str, ImportedTools]]
 ) -> str:
     """The id of a selection page, which is stored with the texts."""
@@ -275,7 +275,7 @@ def _text_notes(imported: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str
     return text_notes
 
 
-async def take(request: Request) -> Response:
+async def import_ticked(request: Request) -> Response:
     """POST /import/take: saves the ticked rows of an import, switched off unless switched on in the
     form.
 
@@ -284,10 +284,10 @@ async def take(request: Request) -> Response:
       201: {description: What was saved.}
     """
     site, body = site_of(request), await body_of(request)
-    rows, ticked = await run_apart(_posted, site, body), set(body.all("take"))
+    rows, ticked = await run_in_daemon(_posted_rows, site, body), set(body.getlist("take"))
     if not any(str(row.number) in ticked for row in rows):
         raise BadInput("Nothing is selected. Go back and select what to import.")
-    taking = await _taking(site.engine, rows, ticked, body)
+    taking = await _save_plan(site.engine, rows, ticked, body)
     if any(row.error for row in taking.rows):
         return HTMLResponse(import_page(site.env, ImportPage(taking.rows)), 422)
     await _save(site.engine, taking)
@@ -329,10 +329,10 @@ async def save(request: Request) -> Response:
     responses:
       201: {description: The tool or what became of each.}
     """
-    return await _foreign(request) or await save_tool(request)
+    return await _import_foreign(request) or await save_tool(request)
 
 
-async def _foreign(request: Request) -> Response | None:
+async def _import_foreign(request: Request) -> Response | None:
     """The answer to a script that sends another format than ours, saved and switched off, or a
     list. None if the body is one tool in our own format or in an unknown one, which the editor's
     own checks report."""
@@ -340,7 +340,7 @@ async def _foreign(request: Request) -> Response | None:
     if not body.is_json or not body.data:
         return None
     site = site_of(request)
-    imported = await run_apart(import_tools, json.dumps(body.data))
+    imported = await run_in_daemon(import_tools, json.dumps(body.data))
     if imported.servers:
         raise BadInput("It contains MCP servers. Import them at /import. Nothing was saved.")
     if imported.more:
@@ -385,23 +385,23 @@ async def _foreign(request: Request) -> Response | None:
 # -- what is to be imported
 
 
-def _beside(body: Body) -> dict[str, str] | None:
+def _referenced_files(body: Body) -> dict[str, str] | None:
     """Files that the text of a script may reference, by name."""
     if not body.is_json:
         return None
     files = body.data.get("files", {})
     if not isinstance(files, Mapping) or not all(isinstance(path, str) for path in files.values()):
         raise BadInput("files must be an object of texts by their names.")
-    return {_relative(name): text for name, text in files.items()}
+    return {_relative_path(name): text for name, text in files.items()}
 
 
-def _relative(path: str) -> str:
+def _relative_path(path: str) -> str:
     """The name of an uploaded file, with the folders that the browser sends; never absolute."""
     steps = path.replace("\\", "/").split("/")
     return "/".join(step for step in steps if step not in ("", ".", ".."))
 
 
-def _free(name: str, names: Collection[str]) -> str:
+def _free_name(name: str, names: Collection[str]) -> str:
     """`name`, with a number if another text has it: texts are distinguished by name."""
     stem, dot, kind = name.rpartition(".")
     numbered = (f"{stem or kind} ({number}){dot}{kind if dot else ''}" for number in count(2))
@@ -421,7 +421,7 @@ async def _sources(body: Body) -> list[Source]:
         raise BadInput(f"At most {MOST_FILES} files at once. Import the rest afterwards.")
     names = {name for name, _, _ in sources}
     for upload in uploads:
-        name = _free(_relative(upload.filename or ""), names)
+        name = _free_name(_relative_path(upload.filename or ""), names)
         names.add(name)
         raw = await upload.read()
         try:
@@ -443,18 +443,18 @@ async def _rows(site: Site, imported: Sequence[tuple[str, ImportedTools]]) -> li
     servers = {server.name for server, _ in await engine.library.servers()}
     there, servers_there = frozenset(names), frozenset(servers)
     rows: list[ImportRow] = []
-    safe = await run_apart(
+    safe = await run_in_daemon(
         lambda: [[_without_keys(tool, redactor) for tool in item.tools] for _, item in imported]
     )
     for (source, item), safe_tools in zip(imported, safe, strict=True):
         for imported_item in safe_tools:
             row = _tool_row(len(rows), source, imported_item)
-            rows.append(_named(row, names, there) if row.tool else row)
+            rows.append(_name_row(row, names, there) if row.tool else row)
         for server in item.servers:
-            row = _server_row(len(rows), source, _keepable(engine, server))
+            row = _server_row(len(rows), source, _check_server(engine, server))
             if row.server and row.replaced:
                 row = replace(row, held=site.hold(row.replaced))
-            rows.append(_named(row, servers, servers_there) if row.server else row)
+            rows.append(_name_row(row, servers, servers_there) if row.server else row)
     return rows
 
 
@@ -491,17 +491,17 @@ def _without_keys(imported: ImportedTool, redactor: Redactor) -> ImportedTool:
     return replace(imported, tool=None, problem=_HOLDS_KEY, notes=())
 
 
-def _keepable(engine: Engine, imported: ImportedServer) -> ImportedServer:
+def _check_server(engine: Engine, imported: ImportedServer) -> ImportedServer:
     """A server, with the reason if the library cannot accept it."""
     try:
         if imported.server is not None:
-            engine.servers.checked(to_data(imported.server))
+            engine.servers.parse_server(to_data(imported.server))
     except BadInput as error:
         return replace(imported, server=None, problem=str(error))
     return imported
 
 
-def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
+def _name_row(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
     """The row under the next unused name."""
     free = number_name(row.called, names)
     names.add(free)
@@ -559,7 +559,7 @@ def _import_data(imported: ImportedTools) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Taking:
+class _SavePlan:
     """The result of the rows. `on` are the names that are switched on, `replaced` those of servers
     that may be overwritten."""
 
@@ -570,7 +570,7 @@ class _Taking:
     replaced: Collection[str]
 
 
-def _posted(site: Site, body: Body) -> list[ImportRow]:
+def _posted_rows(site: Site, body: Body) -> list[ImportRow]:
     """The rows that the form carried, checked again; BadInput if they are not rows of ours."""
     rows = []
     with one_document():
@@ -592,7 +592,7 @@ def _row(site: Site, number: int, carried: str) -> ImportRow:
             tool = check_tool(data["tool"])
             previous = ImportedTool(tool, tool.name, kind=str(data["kind"]), notes=notes)
             return _tool_row(number, source, previous)
-        server = site.engine.servers.checked(data["server"])
+        server = site.engine.servers.parse_server(data["server"])
         held = str(data.get("held", ""))
         imported = ImportedServer(server, server.name, notes, replaced=site.values.get(held, ()))
         return replace(_server_row(number, source, imported), held=held)
@@ -600,14 +600,14 @@ def _row(site: Site, number: int, carried: str) -> ImportRow:
         raise BadInput("This form is invalid. Import the file again.") from None
 
 
-async def _taking(
+async def _save_plan(
     engine: Engine, rows: Iterable[ImportRow], ticked: set[str], body: Body
-) -> _Taking:
+) -> _SavePlan:
     """Each ticked row under its chosen name, or with its error."""
     redactor = engine.keys.redactor()
     there = {entry.tool.name for entry in await engine.library.entries()}
     servers_there = {server.name for server, _ in await engine.library.servers()}
-    on = set(body.all("on"))
+    on = set(body.getlist("on"))
     tools: list[Tool] = []
     servers: list[Server] = []
     switched = []
@@ -621,15 +621,17 @@ async def _taking(
             replace=body.flag(f"replace:{number}"),
             back=frozenset(
                 int(shown)
-                for shown in body.all(f"back:{number}")
+                for shown in body.getlist(f"back:{number}")
                 if re.fullmatch("[0-9]{1,5}", shown)
             ),
             name=body.text(f"as:{number}", row.name).strip(),
-            existing=row.called if row.called in _those(row, there, servers_there) else "",
+            existing=row.called if row.called in _existing_names(row, there, servers_there) else "",
         )
         name = row.called if row.replace and row.existing else row.name
         before = {server.name for server in (servers if row.is_server else tools)}
-        row = replace(row, error=_wrong(row, name, before, _those(row, there, servers_there)))
+        row = replace(
+            row, error=_row_error(row, name, before, _existing_names(row, there, servers_there))
+        )
         if row.take and not row.error:
             if row.tool is not None:
                 tools.append(replace(row.tool, name=name))
@@ -639,14 +641,14 @@ async def _taking(
                 assert row.server is not None
                 servers.append(replace(row.server, name=name, private=False))
                 try:
-                    servers[-1] = _with_back(engine, servers[-1], row)
+                    servers[-1] = _restore_values(engine, servers[-1], row)
                 except BadInput as error:
                     row = replace(row, error=str(error))
         tools_made.append(row)
-    return _Taking(tools_made, tools, servers, switched, servers_there)
+    return _SavePlan(tools_made, tools, servers, switched, servers_there)
 
 
-def _with_back(engine: Engine, server: Server, row: ImportRow) -> Server:
+def _restore_values(engine: Engine, server: Server, row: ImportRow) -> Server:
     """`server` with the values that the user restored. BadInput if it may not be saved."""
     if row.back and max(row.back) >= len(row.replaced):
         raise BadInput("The replaced values have expired. Import the file again.")
@@ -655,14 +657,14 @@ def _with_back(engine: Engine, server: Server, row: ImportRow) -> Server:
         server = with_values(server, back)
     except (KeyError, IndexError):
         raise BadInput("This form is invalid. Import the file again.") from None
-    return engine.servers.checked(to_data(server), {replaced.value for replaced in back})
+    return engine.servers.parse_server(to_data(server), {replaced.value for replaced in back})
 
 
-def _those(row: ImportRow, tools: set[str], servers: set[str]) -> set[str]:
+def _existing_names(row: ImportRow, tools: set[str], servers: set[str]) -> set[str]:
     return servers if row.is_server else tools
 
 
-def _wrong(row: ImportRow, name: str, before: set[str], there: set[str]) -> str:
+def _row_error(row: ImportRow, name: str, before: set[str], there: set[str]) -> str:
     """Why a row cannot be imported under `name`, or ""."""
     if not row.take:
         return ""
@@ -685,7 +687,7 @@ def _is_legal(name: str) -> bool:
     return True
 
 
-async def _save(engine: Engine, taking: _Taking) -> None:
+async def _save(engine: Engine, taking: _SavePlan) -> None:
     """Saves all switched off, and servers not accepted; then switches on the ticked tools."""
     now = engine.sessions.clock()
     if taking.tools:

@@ -10,9 +10,9 @@ from typing import Any
 from jinja2 import Environment
 
 from playground.core.serialization import to_data
-from playground.core.servers import Replaced, Server
+from playground.core.servers import KeyReplacement, Server
 from playground.core.tools import TOOL_KINDS, Tool
-from playground.schema.http_parameters import url_shown
+from playground.schema.http_parameters import display_url
 from playground.web.tools.parameter_rows import parameter_rows
 
 
@@ -38,7 +38,7 @@ class ImportRow:
     take: bool = True
     on: bool = False
     error: str = ""
-    replaced: tuple[Replaced, ...] = ()
+    replaced: tuple[KeyReplacement, ...] = ()
     held: str = ""
     back: frozenset[int] = frozenset()
 
@@ -138,7 +138,7 @@ def _tool_runs(tool: Tool) -> list[tuple[str, str]]:
             return [(name, str(config[name])) for name in names if name in config]
         case "http":
             return [
-                (str(config.get("method", "GET")), url_shown(config)),
+                (str(config.get("method", "GET")), display_url(config)),
                 *((given.place, f"{given.name}: {given.text}") for given in parameter_rows(config)),
                 *(("header", f"{name}: {value}") for name, value in _pairs(config.get("headers"))),
                 *([("body", _text(config["body"]))] if "body" in config else []),

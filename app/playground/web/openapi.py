@@ -24,7 +24,7 @@ from playground import __version__
 from playground.core import errors
 from playground.core.errors import PlaygroundError
 from playground.core.serialization import EVENTS
-from playground.schema.documents import File, published_schema
+from playground.schema.documents import SchemaFile, published_schema
 from playground.web.forms import as_json
 from playground.web.guard import CODES
 
@@ -38,7 +38,7 @@ A script gets JSON; a browser gets pages from the same routes, and a form withou
 redirected. The simulator below /sim and the taps below /tap speak the protocols of the providers,
 which this document does not describe."""
 
-PUBLISHED: Mapping[File, str] = {"tools": "Tools", "batch": "Batch"}
+PUBLISHED: Mapping[SchemaFile, str] = {"tools": "Tools", "batch": "Batch"}
 """The published schemas that a route accepts, and their names here."""
 
 REFUSALS: Mapping[int, str] = {
@@ -162,7 +162,7 @@ def _operation(
     """The usual operation, with the fields of the docstring in place of its own."""
     operation = _usual_operation(path, convertors, method, docstring)
     own = dict(docstring.fields)
-    operation["parameters"] = _by_name(operation["parameters"], own.pop("parameters", []))
+    operation["parameters"] = _merge_parameters(operation["parameters"], own.pop("parameters", []))
     own_responses = {str(status): it for status, it in own.pop("responses", {}).items()}
     operation["responses"] = _responses(operation["responses"], own_responses)
     if "requestBody" in operation:
@@ -213,7 +213,7 @@ def _parameter(place: str, name: str, convertor: Convertor[Any] | None = None) -
     return {"name": name, "in": place, "required": place == "path", "schema": TYPES[kind]}
 
 
-def _by_name(usual: list[JsonObject], own: list[JsonObject]) -> list[JsonObject]:
+def _merge_parameters(usual: list[JsonObject], own: list[JsonObject]) -> list[JsonObject]:
     """The parameters of both; an own one replaces the usual one of its name."""
     named = {(it["in"], it["name"]): it for it in (*usual, *own)}
     return list(named.values())
@@ -266,20 +266,20 @@ def _schema_of(hint: Any, schemas: JsonObject) -> JsonObject:
 
 def _published_schemas() -> JsonObject:
     return {
-        name: _moved(published_schema(file), f"#/components/schemas/{name}/")
+        name: _move_references(published_schema(file), f"#/components/schemas/{name}/")
         for file, name in PUBLISHED.items()
     }
 
 
-def _moved(value: Any, place: str) -> Any:
+def _move_references(value: Any, place: str) -> Any:
     """A published schema with its references adapted to this document."""
     match value:
         case {"$ref": str(target)} if target.startswith("#/"):
             return {**value, "$ref": place + target.removeprefix("#/")}
         case dict():
-            return {name: _moved(item, place) for name, item in value.items()}
+            return {name: _move_references(item, place) for name, item in value.items()}
         case list():
-            return [_moved(item, place) for item in value]
+            return [_move_references(item, place) for item in value]
     return value
 
 

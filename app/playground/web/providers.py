@@ -20,11 +20,11 @@ from playground.core.providers import SHIPPED, Hint
 from playground.core.serialization import to_data
 from playground.core.settings import PROTOCOLS, Profile
 from playground.engine.engine import Engine
-from playground.engine.providers import Listing, Tested
+from playground.engine.providers import Listing, ProviderCheck
 from playground.engine.settings import profile_from
 from playground.net.keys import is_loopback
 from playground.protocols.registry import CODECS
-from playground.web.forms import Body, answer, as_json, body_of, wants
+from playground.web.forms import Body, answer, answer_format, as_json, body_of
 from playground.web.session.wire_view import NAMES
 from playground.web.site import Site, site_of
 
@@ -44,7 +44,7 @@ async def providers(request: Request) -> Response:
     """GET /providers?new=1: lists the providers. `new` opens the editor of a new one."""
     site = site_of(request)
     rows = rows_of(site.engine)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json([data_of(row) for row in rows])
     if request.query_params.get("new"):
         return HTMLResponse(profile_page(site.env, rows, ProfileForm(), _quirks()))
@@ -56,11 +56,11 @@ async def providers(request: Request) -> Response:
 async def provider(request: Request) -> Response:
     """GET /providers/NAME: shows the editor of a provider, or its data as JSON."""
     site, row = site_of(request), _row(request)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(data_of(row))
     if row.profile.simulated:
         raise BadInput("The simulator's profiles cannot be changed. Add your own profile.")
-    form = profile_form(site.engine.bare(row.profile.name))
+    form = profile_form(site.engine.editable_profile(row.profile.name))
     return HTMLResponse(profile_page(site.env, rows_of(site.engine), form, _quirks(), row))
 
 
@@ -78,7 +78,7 @@ async def save(request: Request) -> Response:
         profile = profile_from(body.data if body.is_json else _from_form(body, engine), mask)
         _check_taken(engine, profile.name, original, is_json=body.is_json)
     except BadInput as error:
-        if wants(request) != "page":
+        if answer_format(request) != "page":
             raise
         row = next(
             (candidate for candidate in rows_of(engine) if candidate.profile.name == original), None
@@ -86,7 +86,7 @@ async def save(request: Request) -> Response:
         html = profile_page(
             site.env,
             rows=rows_of(engine),
-            form=_typed(body),
+            form=_read_form(body),
             quirks=_quirks(),
             row=row,
             wrong=mask(str(error)),
@@ -96,7 +96,7 @@ async def save(request: Request) -> Response:
     if original != profile.name and original in engine.own:
         await engine.delete_profile(original)
     here = f"/providers/{quote(profile.name, safe='')}"
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(to_data(profile), 201, {"Location": here})
     there = f"/providers?saved={quote(profile.name)}#provider-{profile.name}"
     return answer(request, {"name": profile.name}, location=there)
@@ -132,9 +132,9 @@ def rows_of(engine: Engine) -> list[ProviderRow]:
 def row_of(engine: Engine, profile: Profile) -> ProviderRow:
     """The facts about a profile; only the name of its key."""
     keys, vendor = engine.keys, SHIPPED.get(profile.name)
-    missing = keys.missing(profile)
+    missing = keys.missing_reason(profile)
     state = ("key" if missing else "ready") if profile.base_url else "address"
-    variable, place = keys.where(profile.key_name) if profile.key_name else ("", "")
+    variable, place = keys.key_source(profile.key_name) if profile.key_name else ("", "")
     listed = () if profile.model else engine.providers.known_models(profile)
     known = CODECS[profile.protocol].quirks if profile.protocol in CODECS else {}
     return ProviderRow(
@@ -144,7 +144,7 @@ def row_of(engine: Engine, profile: Profile) -> ProviderRow:
         group=profile_group(profile, has_key=not missing),
         state=state,
         missing=missing,
-        unconfirmed=keys.unconfirmed(profile) if profile.base_url else "",
+        unconfirmed=keys.unconfirmed_origin(profile) if profile.base_url else "",
         variable=variable,
         place=place,
         key_place=vendor.key_place if vendor is not None else "",
@@ -181,33 +181,33 @@ def _row(request: Request) -> ProviderRow:
 
 
 async def _respond_when_done(
-    request: Request, row: ProviderRow, asked: Coroutine[Any, Any, Tested | Listing]
+    request: Request, row: ProviderRow, asked: Coroutine[Any, Any, ProviderCheck | Listing]
 ) -> Response:
     """The provider's result in the format of the request; cancelled when the client disconnects."""
-    came = await _while_there(request, asked)
+    came = await _cancel_on_disconnect(request, asked)
     if came is None:
         return Response(status_code=GONE)
     site = site_of(request)
-    match wants(request):
+    match answer_format(request):
         case "json":
             return as_json(to_data(came))
         case "htmx":
-            return HTMLResponse(_drawn(site, row, came))
-    shown = RowDetails({row.profile.name: Markup(_drawn(site, row, came))})
+            return HTMLResponse(_result_html(site, row, came))
+    shown = RowDetails({row.profile.name: Markup(_result_html(site, row, came))})
     return HTMLResponse(providers_page(site.env, rows_of(site.engine), shown))
 
 
-def _drawn(site: Site, row: ProviderRow, came: Tested | Listing) -> str:
-    if isinstance(came, Tested):
-        return tested(site.env, row, came)
-    return listing(site.env, row, came)
+def _result_html(site: Site, row: ProviderRow, came: ProviderCheck | Listing) -> str:
+    if isinstance(came, ProviderCheck):
+        return render_test(site.env, row, came)
+    return render_models(site.env, row, came)
 
 
-async def _while_there(
-    request: Request, asked: Coroutine[Any, Any, Tested | Listing]
-) -> Tested | Listing | None:
+async def _cancel_on_disconnect(
+    request: Request, asked: Coroutine[Any, Any, ProviderCheck | Listing]
+) -> ProviderCheck | Listing | None:
     """The result of `asked`, or None if the client disconnected before."""
-    work, gone = asyncio.create_task(asked), asyncio.create_task(_left(request))
+    work, gone = asyncio.create_task(asked), asyncio.create_task(_wait_for_disconnect(request))
     try:
         await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         return work.result() if work.done() else None
@@ -218,7 +218,7 @@ async def _while_there(
                 await task
 
 
-async def _left(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -235,9 +235,9 @@ def _quirks() -> Mapping[str, Mapping[str, str]]:
     return {name: codec.quirks for name, codec in CODECS.items()}
 
 
-def _typed(body: Body) -> ProfileForm:
+def _read_form(body: Body) -> ProfileForm:
     """The input of the editor, unchanged."""
-    return ProfileForm(**body.typed(ProfileForm), quirks=_chosen(body))
+    return ProfileForm(**body.form_fields(ProfileForm), quirks=_chosen_quirks(body))
 
 
 def _from_form(body: Body, engine: Engine) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def _from_form(body: Body, engine: Engine) -> dict[str, Any]:
         if line.strip():
             headers[name.strip()] = value.strip()
     names = ("name", "protocol", "base_url", "key_name", "model")
-    chosen = list(_chosen(body))
+    chosen = list(_chosen_quirks(body))
     texts = {name: body.text(name).strip() for name in names}
     if not body.text("original") and not texts["name"]:
         texts["name"] = _free_name(texts["base_url"], [it.name for it in engine.profiles()])
@@ -273,11 +273,11 @@ def _free_name(base_url: str, existing: Collection[str]) -> str:
     return next(name for name in names if name not in existing)
 
 
-def _chosen(body: Body) -> tuple[str, ...]:
+def _chosen_quirks(body: Body) -> tuple[str, ...]:
     """The quirks of the chosen protocol; those of others are in hidden boxes."""
     before = body.text("protocol") + ":"
     return tuple(
-        shown.removeprefix(before) for shown in body.all("quirks") if shown.startswith(before)
+        shown.removeprefix(before) for shown in body.getlist("quirks") if shown.startswith(before)
     )
 
 
@@ -304,7 +304,7 @@ def profile_group(profile: Profile, *, has_key: bool) -> str:
     return "Ready" if has_key and profile.base_url else "Needs a key"
 
 
-def in_groups(rows: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
+def group_by_title(rows: Iterable[tuple[str, T]]) -> list[tuple[str, list[T]]]:
     """The entries of each group, from (title of its group, entry); no group is empty."""
     groups: dict[str, list[T]] = {title: [] for title in GROUPS}
     for title, entry in rows:
@@ -388,7 +388,7 @@ class RowDetails:
 def providers_page(env: Environment, rows: Sequence[ProviderRow], shown: RowDetails) -> str:
     """The list of all providers."""
     return env.get_template("providers.html").render(
-        groups=grouped(rows), answers=shown.answers, saved=shown.saved, folded=FOLDED
+        groups=group_rows(rows), answers=shown.answers, saved=shown.saved, folded=FOLDED
     )
 
 
@@ -402,7 +402,7 @@ def profile_page(
 ) -> str:
     """The editor of one profile; `row` is its saved state, `quirks` by protocol."""
     return env.get_template("provider.html").render(
-        groups=grouped(rows),
+        groups=group_rows(rows),
         form=form,
         row=row,
         wrong=wrong,
@@ -411,16 +411,16 @@ def profile_page(
     )
 
 
-def tested(env: Environment, row: ProviderRow, test: Any) -> str:
+def render_test(env: Environment, row: ProviderRow, test: Any) -> str:
     """The result of a test, for the place below its row."""
     return env.get_template("_provider_test.html").render(row=row, test=test)
 
 
-def listing(env: Environment, row: ProviderRow, models: Any) -> str:
+def render_models(env: Environment, row: ProviderRow, models: Any) -> str:
     """The models that a provider lists, for the place below its row."""
     return env.get_template("_provider_models.html").render(row=row, found=models)
 
 
-def grouped(rows: Sequence[ProviderRow]) -> list[tuple[str, list[ProviderRow]]]:
+def group_rows(rows: Sequence[ProviderRow]) -> list[tuple[str, list[ProviderRow]]]:
     """The rows under the titles of their groups."""
-    return in_groups((row.group, row) for row in rows)
+    return group_by_title((row.group, row) for row in rows)

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, Conflict, NotFound, PlaygroundError
 from playground.core.rule_proposals import proposal
-from playground.core.rules import LETS_THROUGH, Rule, base_of, content, first_match, rule_text
+from playground.core.rules import LETS_THROUGH, Rule, base_of, content_hash, first_match, rule_text
 from playground.core.session import Call
 from playground.core.tools import Tool
 from playground.engine.decisions import check_digest
@@ -25,23 +25,23 @@ from playground.engine.redaction import check_rule
 from playground.engine.rules import ALWAYS, MOST_WORDS, RuleStore, parse_rule
 from playground.engine.sessions import LiveSession
 from playground.render.environment import partial, toast
-from playground.web.forms import Body, answer, as_json, body_of, wants
+from playground.web.forms import Body, answer, answer_format, as_json, body_of
 from playground.web.rules_view import (
     AGENTS_OWN,
     TEMPLATES,
-    About,
     RuleChoice,
+    RuleExplanation,
     RuleForm,
     RuleList,
     RulePanel,
     RulePreview,
     RulesPage,
     TestLine,
-    about,
-    drawn_about,
-    drawn_panel,
+    explain_rule,
+    explanation_html,
     form_data,
     fresh_form,
+    panel_html,
     places,
     preview_rule,
     proposed_data,
@@ -60,16 +60,18 @@ async def rules(request: Request) -> Response:
     """GET /rules, GET /sessions/ID/rules?edit=&template=: lists the rules in order. `edit` opens
     the form for a rule, `template` fills it."""
     site, session_id = site_of(request), _list(request)
-    if wants(request) == "json":
-        listed = site.engine.rules.listed(session_id)
-        held = await site.engine.rules.holding(listed, await tools_for(site.engine, session_id))
+    if answer_format(request) == "json":
+        listed = site.engine.rules.rule_list(session_id)
+        held = await site.engine.rules.binding_states(
+            listed, await tools_for(site.engine, session_id)
+        )
         return as_json([rule_data(rule, state) for rule, state in zip(listed, held, strict=True)])
     form, asked = RuleForm(), request.query_params
     if asked.get("edit"):
         try:
             form = rule_form(site.engine.rules.rule(session_id, asked["edit"]))
         except NotFound as error:
-            return await _gone(request, error)
+            return await _answer_gone(request, error)
     elif asked.get("template") in TEMPLATES:
         form = rule_form(TEMPLATES[asked["template"]][-1])
     preview = await _form_preview(request, form) if form != RuleForm() else RulePreview()
@@ -86,113 +88,117 @@ async def add(request: Request) -> Response:
       201: {description: The rule.}
     """
     engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
-    await _open(request)
+    await _check_open(request)
     tools = await tools_for(engine, session_id)
     if body.is_json:
         data = {name: value for name, value in body.data.items() if name != "place"}
         place = _place(body) if "place" in body.data else None
         added = await engine.rules.add(session_id, _read(request, data), tools, place)
     else:
-        form = _typed(body)
+        form = _read_form(body)
         try:
             rule = _read(request, form_data(form))
             place = _place(body, "before") if "before" in body.data else None
             place = 0 if form.first else place
             added = await engine.rules.add(session_id, rule, tools, place)
         except PlaygroundError as error:
-            return await _refused(request, form, error)
-    return await _done(request, body, added, status=201, fresh=True)
+            return await _answer_refused(request, form, error)
+    return await _confirm_change(request, body, added, status=201, fresh=True)
 
 
 async def edit(request: Request) -> Response:
     """POST .../rules/RULE: replaces a rule, bound to the current tools. `base` is the version that
     the form was drawn from: 409 if it has changed since."""
     engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
-    await _open(request)
+    await _check_open(request)
     rule_id, tools = request.path_params["rule"], await tools_for(engine, session_id)
     if body.is_json:
         rule = _read(request, {name: it for name, it in body.data.items() if name != "base"})
         on, base = body.data.get("enabled"), body.text("base")
         edited = await engine.rules.edit(session_id, rule_id, rule, tools, base=base, enabled=on)
     else:
-        form = replace(_typed(body), id=rule_id)
+        form = replace(_read_form(body), id=rule_id)
         try:
             rule = _read(request, form_data(form))
             edited = await engine.rules.edit(session_id, rule_id, rule, tools, base=form.base)
         except BadInput as error:
-            return await _refused(request, form, error)
+            return await _answer_refused(request, form, error)
         except NotFound as error:
-            return await _gone(request, error)
+            return await _answer_gone(request, error)
         except Conflict as error:  # after reading it, the user can save again
             now = base_of(engine.rules.rule(session_id, rule_id))
-            return await _refused(request, replace(form, base=now), error, 409)
-    return await _done(request, body, edited)
+            return await _answer_refused(request, replace(form, base=now), error, 409)
+    return await _confirm_change(request, body, edited)
 
 
 async def delete(request: Request) -> Response:
     """POST .../rules/RULE/delete: deletes a rule. `restore` undoes it while the server runs."""
     site, session_id, body = site_of(request), _list(request), await body_of(request)
-    await _open(request)
+    await _check_open(request)
     try:
         gone = await site.engine.rules.delete(session_id, request.path_params["rule"])
     except NotFound as error:
-        return await _gone(request, error)
+        return await _answer_gone(request, error)
     undo = f"{path_of(session_id)}/{gone.id}/restore"
     if session_id and body.data.get("at") == "setup":
         undo += "?at=setup"
-    return await _done(request, body, gone, undo=undo)
+    return await _confirm_change(request, body, gone, undo=undo)
 
 
 async def restore(request: Request) -> Response:
     """POST .../rules/RULE/restore: restores a deleted rule to its old place and binding. `note`
     says if it had to go further down."""
     body = await body_of(request)
-    await _open(request)
-    rule, note = await _rules(request).restore(*_which(request))
-    return await _done(request, body, rule, note=note)
+    await _check_open(request)
+    rule, note = await _rules(request).restore(*_rule_key(request))
+    return await _confirm_change(request, body, rule, note=note)
 
 
 async def move(request: Request) -> Response:
     """POST .../rules/RULE/move: moves a rule to `place` (from 0) in its list."""
 
-    async def moved(body: Body) -> Rule:
-        await _rules(request).move(*_which(request), _place(body))
-        return _rules(request).rule(*_which(request))
+    async def move_rule(body: Body) -> Rule:
+        await _rules(request).move(*_rule_key(request), _place(body))
+        return _rules(request).rule(*_rule_key(request))
 
-    return await _act(request, moved)
+    return await _act(request, move_rule)
 
 
 async def switch(request: Request) -> Response:
     """POST .../rules/RULE/switch: switches a rule on or off (`enabled`)."""
     return await _act(
-        request, lambda body: _rules(request).switch(*_which(request), body.flag("enabled"))
+        request, lambda body: _rules(request).switch(*_rule_key(request), body.flag("enabled"))
     )
 
 
 async def renew(request: Request) -> Response:
     """POST .../rules/RULE/renew: binds a rule to the current tools."""
 
-    async def renewed(body: Body) -> Rule:
+    async def renew_rule(body: Body) -> Rule:
         engine, session_id = site_of(request).engine, _list(request)
         tools = await tools_for(engine, session_id)
-        bound_rule = await engine.rules.renew(*_which(request), tools)
+        bound_rule = await engine.rules.renew(*_rule_key(request), tools)
         if session_id:
-            await engine.runner.checks.again(session_id, bound_rule.id)
+            await engine.runner.checks.recheck_waiting(session_id, bound_rule.id)
         return bound_rule
 
-    return await _act(request, renewed)
+    return await _act(request, renew_rule)
 
 
-async def always(request: Request) -> Response:
+async def make_global(request: Request) -> Response:
     """POST /sessions/ID/rules/RULE/always: makes a rule of a session apply to all sessions, with
     its binding."""
-    return await _act(request, lambda body: _rules(request).hand(*_which(request), ALWAYS))
+    return await _act(
+        request, lambda body: _rules(request).move_to_list(*_rule_key(request), ALWAYS)
+    )
 
 
-async def here(request: Request) -> Response:
+async def make_local(request: Request) -> Response:
     """POST /sessions/ID/rules/RULE/here: makes a rule for all sessions apply to this one alone."""
-    session_id, rule_id = _which(request)
-    return await _act(request, lambda body: _rules(request).hand(ALWAYS, rule_id, session_id))
+    session_id, rule_id = _rule_key(request)
+    return await _act(
+        request, lambda body: _rules(request).move_to_list(ALWAYS, rule_id, session_id)
+    )
 
 
 async def preview(request: Request) -> Response:
@@ -200,15 +206,15 @@ async def preview(request: Request) -> Response:
     site, body = site_of(request), await body_of(request)
     if body.is_json:
         rule = _read(request, {name: it for name, it in body.data.items() if name != "place"})
-        page = await rules_shown(site.engine, _list(request))
+        page = await read_rules_page(site.engine, _list(request))
         first = "place" in body.data and _place(body) == 0
         preview = await preview_now(
             site.engine, session_id=_list(request), page=page, rule=rule, rule_id="", first=first
         )
         return as_json({"said": preview.sentence, "notes": list(preview.notes)})
-    form = replace(_typed(body), id=body.text("rule"))
+    form = replace(_read_form(body), id=body.text("rule"))
     preview = await _form_preview(request, form)
-    if wants(request) == "htmx":
+    if answer_format(request) == "htmx":
         return HTMLResponse(partial("rule-look", "innerHTML", rule_preview_html(site.env, preview)))
     return await _page(request, form, preview)
 
@@ -217,7 +223,7 @@ def _list(request: Request) -> str:
     return str(request.path_params.get("id", ALWAYS))
 
 
-def _which(request: Request) -> tuple[str, str]:
+def _rule_key(request: Request) -> tuple[str, str]:
     return _list(request), request.path_params["rule"]
 
 
@@ -225,24 +231,24 @@ def _rules(request: Request) -> RuleStore:
     return site_of(request).engine.rules
 
 
-async def _open(request: Request) -> None:
+async def _check_open(request: Request) -> None:
     """NotFound if the session does not exist, Conflict if it is deleted."""
     if session_id := _list(request):
-        async with site_of(request).engine.sessions.holding(session_id) as live:
+        async with site_of(request).engine.sessions.lock_session(session_id) as live:
             live.check_open()
 
 
 async def _act(request: Request, doing: Callable[[Body], Awaitable[Rule]]) -> Response:
     body = await body_of(request)
-    await _open(request)
+    await _check_open(request)
     try:
         rule = await doing(body)
     except NotFound as error:
-        return await _gone(request, error)
-    return await _done(request, body, rule)
+        return await _answer_gone(request, error)
+    return await _confirm_change(request, body, rule)
 
 
-async def _done(
+async def _confirm_change(
     request: Request,
     body: Body,
     rule: Rule,
@@ -256,18 +262,18 @@ async def _done(
     site, session_id = site_of(request), _list(request)
     if session_id:
         await site.engine.runner.advance(session_id)
-    match wants(request):
+    match answer_format(request):
         case "json":
             tools = await tools_for(site.engine, session_id)
-            (held,) = await site.engine.rules.holding([rule], tools)
+            (held,) = await site.engine.rules.binding_states([rule], tools)
             path = f"{path_of(session_id)}/{rule.id}"
             headers = {"Location": path} if status == 201 else None
             noted = {} if note is None else {"note": note}
             return as_json(rule_data(rule, held) | noted, status, headers)
         case "htmx" if session_id:
-            html = await drawn_rules(site, session_id)
+            html = await rules_partial(site, session_id)
             if fresh:
-                page = await rules_shown(site.engine, session_id)
+                page = await read_rules_page(site.engine, session_id)
                 html += partial("rule-new", "innerHTML", fresh_form(site.env, page))
             if undo:
                 html += toast(site.env, "The rule was deleted.", "", undo)
@@ -288,18 +294,18 @@ async def _done(
     return answer(request, {}, location=back + ("" if undo else f"#rule-{rule.id}"))
 
 
-async def _gone(request: Request, error: NotFound) -> Response:
+async def _answer_gone(request: Request, error: NotFound) -> Response:
     """A rule that was deleted elsewhere: the page says so, and shows the current list."""
-    if wants(request) != "page":
+    if answer_format(request) != "page":
         raise error
     return await _page(request, RuleForm(), RulePreview(), status=404, notice=str(error))
 
 
-async def _refused(
+async def _answer_refused(
     request: Request, form: RuleForm, error: PlaygroundError, status: int = 422
 ) -> Response:
     """Returns the input in the form, with the sentence below it; raises the error for a script."""
-    if wants(request) != "page":
+    if answer_format(request) != "page":
         raise error
     return await _page(request, form, RulePreview(wrong=str(error), refused=True), status=status)
 
@@ -315,7 +321,7 @@ async def _form_preview(request: Request, form: RuleForm) -> RulePreview:
         return RulePreview(
             wrong=site.engine.keys.redactor().redact_text(str(error)), places=pointers
         )
-    page = await rules_shown(site.engine, session_id)
+    page = await read_rules_page(site.engine, session_id)
     return await preview_now(
         site.engine, session_id=session_id, page=page, rule=rule, rule_id=form.id, first=form.first
     )
@@ -332,7 +338,7 @@ async def _page(
     notice: str = "",
 ) -> HTMLResponse:
     site, session_id = site_of(request), _list(request)
-    page = await rules_shown(site.engine, session_id)
+    page = await read_rules_page(site.engine, session_id)
     undo = f"{path_of(session_id)}/{deleted}/restore" if deleted.isalnum() else ""
     page = replace(page, form=form, looked=preview, deleted=undo, moved=moved, notice=notice)
     # Refused input may contain a key.
@@ -360,11 +366,11 @@ def _place(body: Body, name: str = "place") -> int:
     return place
 
 
-def _typed(body: Body) -> RuleForm:
+def _read_form(body: Body) -> RuleForm:
     """The input of the form, unchanged."""
-    lines = zip(body.all("pointer"), body.all("test"), body.all("value"), strict=False)
+    lines = zip(body.getlist("pointer"), body.getlist("test"), body.getlist("value"), strict=False)
     tests = tuple(TestLine(*line) for line in lines if line[0].strip() or line[2])
-    return RuleForm(**{**body.typed(RuleForm), "id": ""}, tests=tests)
+    return RuleForm(**{**body.form_fields(RuleForm), "id": ""}, tests=tests)
 
 
 # The page and the section in Setup: the current lists, and the tools.
@@ -377,7 +383,7 @@ async def tools_for(engine: Engine, session_id: str) -> Sequence[Tool]:
     """
     if session_id == ALWAYS:
         return await engine.library.tools()
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         settings = live.session.settings
     return settings.tools if settings is not None else ()
 
@@ -387,21 +393,21 @@ def path_of(session_id: str) -> str:
     return f"/sessions/{session_id}/rules" if session_id else "/rules"
 
 
-async def rules_shown(engine: Engine, session_id: str) -> RulesPage:
+async def read_rules_page(engine: Engine, session_id: str) -> RulesPage:
     """The list, followed for a session by the rules for all sessions."""
     rules = engine.rules
     tools = await tools_for(engine, session_id)
-    own = rules.listed(session_id)
-    rows = rule_rows(own, await rules.holding(own, tools))
+    own = rules.rule_list(session_id)
+    rows = rule_rows(own, await rules.binding_states(own, tools))
     lists = [RuleList(path_of(session_id), rows, session_id)]
     title, tapped = "", False
     if session_id:
-        async with engine.sessions.holding(session_id) as live:
+        async with engine.sessions.lock_session(session_id) as live:
             title, deleted = live.title, live.deleted
             tapped = live.session.tapped is not None
         lists[0] = replace(lists[0], closed=deleted)
-        always = rules.listed(ALWAYS)
-        held = await rules.holding(always, tools)
+        always = rules.rule_list(ALWAYS)
+        held = await rules.binding_states(always, tools)
         # For a rule for all sessions, tools that this session does not have are irrelevant here.
         here = [
             states and {name: state for name, state in states.items() if state != "gone"}
@@ -426,7 +432,7 @@ async def preview_now(
         place = 0 if first else len(rows)
     covered: list[str] = []
     if rule.action in LETS_THROUGH:
-        bound = await engine.rules.bound(rule, await tools_for(engine, session_id))
+        bound = await engine.rules.bind(rule, await tools_for(engine, session_id))
         covered = list(bound.bound or ())
     named = await named_tool(engine, session_id, rule.tool)
     preview = preview_rule(rule, place + 1, rows[:place], covered, named)
@@ -439,31 +445,31 @@ async def named_tool(engine: Engine, session_id: str, name: str) -> Tool | None:
     return next((tool for tool in tools if tool.name == name), None)
 
 
-async def rules_drawn(site: Site, session_id: str) -> str:
+async def rules_html(site: Site, session_id: str) -> str:
     """The content of the section of Setup with the current rules."""
-    return rules_panel(site.env, await rules_shown(site.engine, session_id))
+    return rules_panel(site.env, await read_rules_page(site.engine, session_id))
 
 
-async def drawn_rules(site: Site, session_id: str) -> str:
+async def rules_partial(site: Site, session_id: str) -> str:
     """The same as the piece that replaces it."""
-    return partial("session-rules", "innerMorph", await rules_drawn(site, session_id))
+    return partial("session-rules", "innerMorph", await rules_html(site, session_id))
 
 
 # Rules from a card: "Always…" shows a rule, then writes it; and the rule that applies to a call.
 
 
-async def proposed(request: Request) -> Response:
+async def propose(request: Request) -> Response:
     """GET /sessions/ID/calls/CALL/always?decision=run|deny&exact=true|false&scope=session|always:
     proposes the rule that would decide calls like this one, or says why none is offered."""
     site, session_id = site_of(request), request.path_params["id"]
     choice = _choice(request.query_params)
-    await _know(site, session_id, request.path_params["call"])
-    async with site.engine.sessions.holding(session_id) as live:
+    await _load_denials(site, session_id, request.path_params["call"])
+    async with site.engine.sessions.lock_session(session_id) as live:
         call = live.session.call(request.path_params["call"])
         shown = _panel(site, live, call, choice)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(shown.data)
-    return HTMLResponse(drawn_panel(site.env, shown, whole=wants(request) == "page"))
+    return HTMLResponse(panel_html(site.env, shown, whole=answer_format(request) == "page"))
 
 
 async def write(request: Request) -> Response:
@@ -479,26 +485,26 @@ async def write(request: Request) -> Response:
     body, site = await body_of(request), site_of(request)
     session_id, call_id = request.path_params["id"], request.path_params["call"]
     choice, reason = _choice(body.data), _reason(body)
-    await _know(site, session_id, call_id)
-    async with site.engine.sessions.holding(session_id) as live:
+    await _load_denials(site, session_id, call_id)
+    async with site.engine.sessions.lock_session(session_id) as live:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, body.text("digest"))
-        seen = {list_id: site.engine.rules.listed(list_id) for list_id in (session_id, ALWAYS)}
+        seen = {list_id: site.engine.rules.rule_list(list_id) for list_id in (session_id, ALWAYS)}
         panel = _panel(site, live, call, choice)
         offered = panel.proposal
         if offered.rule is None:
             raise BadInput(f"The rule was not added. {offered.why_not}")
         if body.text("print", panel.print) != panel.print:
             raise Conflict("The rules or the calls have changed. Check the rule again.")
-        rule = _bound(replace(offered.rule, text=reason), call)
-        into = _into(choice, session_id)
+        rule = _bind_to_card(replace(offered.rule, text=reason), call)
+        into = _target_list(choice, session_id)
         # While the session is held, and only against the lists that were read: a concurrent writer
         # of a rule does not hold the session.
         rule = await site.engine.rules.add(into, rule, (), offered.place, seen)
     await site.engine.runner.advance(session_id)
     undo = f"/{'' if into == ALWAYS else f'sessions/{quote(session_id)}/'}rules/{rule.id}/delete"
-    if wants(request) == "htmx":
+    if answer_format(request) == "htmx":
         sentence = f"From now on: {rule_text(rule)}."
         return HTMLResponse(toast(site.env, sentence, "", undo))
     decided = list(offered.decides)
@@ -511,14 +517,14 @@ async def rule_of_call(request: Request) -> Response:
     decided it, in its current form."""
     site, session_id = site_of(request), request.path_params["id"]
     rules = site.engine.rules
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         call = live.session.call(request.path_params["call"])
-        own, always = rules.listed(session_id), rules.listed(ALWAYS)
-        rules_about = about(live.session, call, own, always)
-    if wants(request) == "json":
-        return as_json(_about(rules_about))
-    whole = wants(request) == "page"
-    return HTMLResponse(drawn_about(site.env, session_id, call, rules_about, whole=whole))
+        own, always = rules.rule_list(session_id), rules.rule_list(ALWAYS)
+        rules_about = explain_rule(live.session, call, own, always)
+    if answer_format(request) == "json":
+        return as_json(_explanation_data(rules_about))
+    whole = answer_format(request) == "page"
+    return HTMLResponse(explanation_html(site.env, session_id, call, rules_about, whole=whole))
 
 
 async def renew_for_call(request: Request) -> Response:
@@ -527,21 +533,21 @@ async def renew_for_call(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     call_id, asked = request.path_params["call"], request.query_params
     rules, checks = site.engine.rules, site.engine.runner.checks
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, asked.get("digest", ""))
     checked = await checks.check(session_id, call)
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         live.check_open()
         call = live.session.call(call_id)
         _check_card(call, asked.get("digest", ""))
         await checks.refuse_changed(live, call_id, checked)
-        rule = first_match(rules.of(session_id), call)
+        rule = first_match(rules.rules_of(session_id), call)
         if call.tool is None or rule is None or rule.id != asked.get("rule"):
             raise Conflict("Another rule now applies to this call. Check it again.")
-        into = session_id if rule in rules.listed(session_id) else ALWAYS
-        seen = content(call.tool, call.code)
+        into = session_id if rule in rules.rule_list(session_id) else ALWAYS
+        seen = content_hash(call.tool, call.code)
         renewed = await rules.renew_for(
             into,
             rule_id=rule.id,
@@ -551,13 +557,13 @@ async def renew_for_call(request: Request) -> Response:
             session_id=session_id,
         )
     await site.engine.runner.advance(session_id)
-    if wants(request) == "htmx":
+    if answer_format(request) == "htmx":
         return HTMLResponse(toast(site.env, f"Renewed for {call.name}: {rule_text(renewed)}.", ""))
     data = {"rule": proposed_data(renewed), "said": rule_text(renewed)}
     return answer(request, data, location=f"/sessions/{quote(session_id)}")
 
 
-def _about(rules_about: About) -> dict[str, Any]:
+def _explanation_data(rules_about: RuleExplanation) -> dict[str, Any]:
     tests = [{"test": test, "value": value} for test, value in rules_about.tests]
     return {
         "said": rules_about.words,
@@ -588,20 +594,20 @@ def _reason(body: Body) -> str:
     return text
 
 
-async def _know(site: Site, session_id: str, call_id: str) -> None:
+async def _load_denials(site: Site, session_id: str, call_id: str) -> None:
     """Reads what a user denied of this tool in any session: no proposal allows it."""
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         name = live.session.call(call_id).name
-    await site.engine.policy.know(name)
+    await site.engine.policy.load_denials(name)
 
 
-def _into(choice: RuleChoice, session_id: str) -> str:
+def _target_list(choice: RuleChoice, session_id: str) -> str:
     return session_id if choice.scope == "session" else ALWAYS
 
 
 def _panel(site: Site, live: LiveSession, call: Call, choice: RuleChoice) -> RulePanel:
     rules, always = site.engine.rules, choice.scope == "always"
-    held, there = rules.of(live.id), rules.listed(_into(choice, live.id))
+    held, there = rules.rules_of(live.id), rules.rule_list(_target_list(choice, live.id))
     denials = site.engine.policy.denials
     offered = proposal(
         live.session,
@@ -622,9 +628,9 @@ def _check_card(call: Call, digest: str) -> None:
     check_digest(call, digest)
 
 
-def _bound(rule: Rule, call: Call) -> Rule:
+def _bind_to_card(rule: Rule, call: Call) -> Rule:
     """Binds it to the tool that the card showed, not to its current version."""
     if rule.action != "run":
         return rule
     assert call.tool is not None  # no running rule is proposed without a tool
-    return replace(rule, bound={call.name: content(call.tool, call.code)})
+    return replace(rule, bound={call.name: content_hash(call.tool, call.code)})

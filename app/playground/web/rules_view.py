@@ -27,11 +27,11 @@ from playground.core.rules import (
     Rule,
     base_of,
     first_match,
-    host_left_open,
+    open_host_warning,
     rule_text,
     target,
     test_text,
-    unbound,
+    unbound_reason,
 )
 from playground.core.serialization import to_data
 from playground.core.session import Call, Session
@@ -115,12 +115,12 @@ class RuleRow:
         names = self._names("same")
         if self.holding is None or self.rule.action not in LETS_THROUGH:
             return ""
-        return f"applies to {_listed(names)}" if names else "applies to no tool now"
+        return f"applies to {_list_words(names)}" if names else "applies to no tool now"
 
     @property
     def asks(self) -> str:
         """The tools it matches but still asks for, and why."""
-        changed, new, gone = (_listed(self._names(name)) for name in ("changed", "new", "gone"))
+        changed, new, gone = (_list_words(self._names(name)) for name in ("changed", "new", "gone"))
         reasons = (
             f"changed since, needs approval: {changed}" if changed else "",
             f"added since, needs approval: {new}" if new else "",
@@ -320,7 +320,7 @@ def _line(pointer: str, test: Any) -> TestLine:
     return TestLine(pointer or WHOLE, name, typed_value(name, value))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_words(names: Sequence[str]) -> str:
     if len(names) > 6:
         return f"{', '.join(names[:5])} and {plural(len(names) - 5, 'more tool', 'more tools')}"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
@@ -350,18 +350,19 @@ def preview_rule(
 ) -> RulePreview:
     """`rule` before it is written. `before` are the rules evaluated first, `covered` the names of
     the tools that it matches now, `named` the tool that it names."""
-    notes = [] if named is None else [strange(named, pointer) for pointer in rule.when]
-    notes, behind = [note for note in (*notes, host_left_open(rule)) if note], None
+    notes = [] if named is None else [unknown_pointer_note(named, pointer) for pointer in rule.when]
+    notes, behind = [note for note in (*notes, open_host_warning(rule)) if note], None
     if rule.action in LETS_THROUGH:
         if covered:
             notes.append(
-                f"Applies to {_listed(covered)} as defined now. Changed or new tools need approval."
+                f"Applies to {_list_words(covered)} as defined now. Changed or new tools need "
+                "approval."
             )
         else:
             notes.append("No current tool matches. Calls need approval until the rule is renewed.")
     for row in before:
         earlier = row.rule
-        if earlier.enabled and not earlier.when and _about_all_of(earlier, rule):
+        if earlier.enabled and not earlier.when and _covers(earlier, rule):
             notes.append(
                 f"Rule {row.number} comes first and matches the same calls, so this rule has "
                 "no effect."
@@ -374,7 +375,7 @@ def preview_rule(
     return RulePreview(f"Rule {number}: {rule.sentence}", tuple(notes), "", behind, pointers)
 
 
-def _about_all_of(first: Rule, rule: Rule) -> bool:
+def _covers(first: Rule, rule: Rule) -> bool:
     """Whether `first`, which tests no arguments, matches every call that `rule` matches."""
     return (
         first.tool in ("*", rule.tool)
@@ -419,7 +420,7 @@ def fresh_form(env: Environment, page: RulesPage) -> str:
 
 def rule_preview_html(env: Environment, look: RulePreview) -> str:
     """The preview of a form's rule, below the form."""
-    return env.get_template("_rule_look.html").render(look=look)
+    return env.get_template("_rule_look.html").render(preview=look)
 
 
 @dataclass(frozen=True)
@@ -452,7 +453,7 @@ def _values(page: RulesPage) -> dict[str, Any]:
         "page": page,
         "lists": page.lists,
         "form": page.form,
-        "look": page.looked,
+        "preview": page.looked,
         "words": WORDS,
         "faults": FAULTS,
         "kinds": ANSWERED_BY,
@@ -527,13 +528,13 @@ def rule_panel(
         return panel
     return replace(
         panel,
-        words=f"{_numbered(proposal.place, choice.scope)}: {rule_text(proposal.rule)}",
+        words=f"{_rule_label(proposal.place, choice.scope)}: {rule_text(proposal.rule)}",
         lines=tuple(_rule_lines(session, call, choice, proposal, there)),
-        print=print_of(choice, proposal, there),
+        print=fingerprint(choice, proposal, there),
     )
 
 
-def _numbered(place: int, scope: Scope) -> str:
+def _rule_label(place: int, scope: Scope) -> str:
     return f"Rule {place + 1} {'of this session' if scope == 'session' else 'for all sessions'}"
 
 
@@ -553,13 +554,13 @@ def _rule_lines(
         lines.append(f"It is checked before the rule “{there[proposal.place].sentence}”.")
     elif there:
         lines.append(f"It is checked after the {plural(len(there), 'rule')} before it.")
-    lines.append(_at_once(session, call, proposal))
+    lines.append(_effect_sentence(session, call, proposal))
     if choice.scope == "always":
         lines.append("In other sessions it decides only new calls.")
     return lines
 
 
-def _at_once(session: Session, call: Call, proposal: Proposal) -> str:
+def _effect_sentence(session: Session, call: Call, proposal: Proposal) -> str:
     others = [session.call(decide) for decide in proposal.decides if decide != call.id]
     named = ", ".join(other.id for other in others[:8])
     more = f" and {len(others) - 8} more" if len(others) > 8 else ""
@@ -571,7 +572,7 @@ def _at_once(session: Session, call: Call, proposal: Proposal) -> str:
     return f"It decides this call now, and {waiting}: {named}{more}."
 
 
-def print_of(choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]) -> str:
+def fingerprint(choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]) -> str:
     """A fingerprint of the panel, 32 hex digits; depends on rule, place, list and effect."""
     shown = [
         choice.scope,
@@ -585,7 +586,7 @@ def print_of(choice: RuleChoice, proposal: Proposal, there: Sequence[Rule]) -> s
 
 
 @dataclass(frozen=True)
-class About:
+class RuleExplanation:
     """The rule that applies to a call now, or the one that decided it, in its current form. `tests`
     are (what is tested, the call's value); `renew` is the path that binds it to the call's tool."""
 
@@ -595,20 +596,22 @@ class About:
     renew: str = ""
 
 
-def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Rule]) -> About:
+def explain_rule(
+    session: Session, call: Call, own: Sequence[Rule], always: Sequence[Rule]
+) -> RuleExplanation:
     """`own` are the rules of the session, `always` those for all sessions."""
     rules = (*own, *always)
     decided = call.decided
     if decided is not None:
         if decided.by != "rule":
-            return About("You decided this call, not a rule.")
+            return RuleExplanation("You decided this call, not a rule.")
         rule = next((rule for rule in rules if rule.id and rule.id == decided.rule_id), None)
         if rule is None:
-            return About("This rule was deleted. Its decisions stay.")
-        return About(_standing(rule, own, always), _tests(rule, call))
+            return RuleExplanation("This rule was deleted. Its decisions stay.")
+        return RuleExplanation(_place_words(rule, own, always), _tests(rule, call))
     rule = first_match(rules, call)
     if rule is None:
-        return About("No rule matches this call now.")
+        return RuleExplanation("No rule matches this call now.")
     renew = ""
     if rule.action == "ask":
         why = "The rule asks for approval."
@@ -616,8 +619,8 @@ def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Ru
         why = "An interrupted call needs your decision. Rules do not apply to it."
     else:
         why = obstacle(session, session.turns[call.turn - 1], call, rule)
-        renew = _renewal(session, call, rule) if unbound(rule, call) else ""
-    return About(_standing(rule, own, always), _tests(rule, call), why, renew)
+        renew = _renewal(session, call, rule) if unbound_reason(rule, call) else ""
+    return RuleExplanation(_place_words(rule, own, always), _tests(rule, call), why, renew)
 
 
 def _renewal(session: Session, call: Call, rule: Rule) -> str:
@@ -626,12 +629,12 @@ def _renewal(session: Session, call: Call, rule: Rule) -> str:
     return f"/sessions/{session.id}/calls/{call.id}/rule/renew?{seen}"
 
 
-def _standing(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:
+def _place_words(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:
     scope: Scope = "session" if rule in own else "always"
     place = (own if rule in own else always).index(rule)
     text = rule_text(rule)
     named = f"“{rule.words}”: {text}" if rule.words and rule.words != text else text
-    return f"{_numbered(place, scope)}, current version: {named}"
+    return f"{_rule_label(place, scope)}, current version: {named}"
 
 
 def _tests(rule: Rule, call: Call) -> tuple[tuple[str, str], ...]:
@@ -652,21 +655,21 @@ def _value(value: Any) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def lets_through(rules: Sequence[Rule]) -> tuple[str, ...]:
+def unasked_words(rules: Sequence[Rule]) -> tuple[str, ...]:
     """What runs without asking, in few words for the dock: rules for several tools by their words,
     and the number of the others."""
     through = [rule for rule in rules if rule.enabled and rule.action in LETS_THROUGH]
-    wide = [_wide(rule) for rule in through if rule.tool == "*" and not rule.when]
+    wide = [_wide_words(rule) for rule in through if rule.tool == "*" and not rule.when]
     narrow = len(through) - len(wide)
-    return (*dict.fromkeys(wide[:2]), *_others(narrow + len(wide[2:]), bool(wide)))
+    return (*dict.fromkeys(wide[:2]), *_count_words(narrow + len(wide[2:]), bool(wide)))
 
 
-def _wide(rule: Rule) -> str:
+def _wide_words(rule: Rule) -> str:
     done = {"run": "auto-run", "answer": "auto-answer"}[rule.action]
     return f"{done} {target(replace(rule, fault=''))}"
 
 
-def _others(count: int, more: bool) -> tuple[str, ...]:
+def _count_words(count: int, more: bool) -> tuple[str, ...]:
     if not count:
         return ()
     return (
@@ -676,13 +679,13 @@ def _others(count: int, more: bool) -> tuple[str, ...]:
     )
 
 
-def drawn_panel(env: Environment, shown: RulePanel, *, whole: bool) -> str:
+def panel_html(env: Environment, shown: RulePanel, *, whole: bool) -> str:
     """The panel for its place on the card, or, `whole`, as a page of its own."""
     return env.get_template("always.html" if whole else "_always.html").render(panel=shown)
 
 
-def drawn_about(
-    env: Environment, session: str, call: Call, about_rules: About, *, whole: bool
+def explanation_html(
+    env: Environment, session: str, call: Call, about_rules: RuleExplanation, *, whole: bool
 ) -> str:
     """The rule for a call now, for its "Why?" or as a page of its own."""
     template = "about.html" if whole else "_about.html"
@@ -709,7 +712,7 @@ def _places(schema: Any, pointer: str, depth: int) -> Iterator[str]:
         yield from _places(below, place, depth + 1)
 
 
-def strange(tool: Tool, pointer: str) -> str:
+def unknown_pointer_note(tool: Tool, pointer: str) -> str:
     """Why no call of `tool` has a value at `pointer`, as a sentence; "" if one may."""
     schema: Any = tool.parameters
     walked = ""

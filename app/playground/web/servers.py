@@ -15,12 +15,12 @@ from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, Conflict
 from playground.core.serialization import to_data
-from playground.core.servers import Accepted, Server
+from playground.core.servers import Acceptance, Server
 from playground.core.tools import Tool
 from playground.core.value_diff import LineChange, line_changes
 from playground.engine.servers import ShownServer
 from playground.render.filters import exposed_count
-from playground.web.forms import Body, answer, as_json, body_of, wants
+from playground.web.forms import Body, answer, answer_format, as_json, body_of
 from playground.web.site import site_of
 
 STATES: Mapping[str, tuple[str, str]] = {
@@ -44,8 +44,8 @@ MARKS: Mapping[str, tuple[str, str]] = {
 async def servers(request: Request) -> Response:
     """GET /servers?new=1: lists the MCP servers. `new` opens the editor of a new one."""
     site = site_of(request)
-    rows = await site.engine.servers.all()
-    if wants(request) == "json":
+    rows = await site.engine.servers.list_servers()
+    if answer_format(request) == "json":
         return as_json([data_of(row) for row in rows])
     if request.query_params.get("new"):
         return HTMLResponse(server_editor(site.env, rows, ServerForm()))
@@ -57,10 +57,10 @@ async def server(request: Request) -> Response:
     its editor."""
     site = site_of(request)
     row = await site.engine.servers.get(request.path_params["name"])
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(data_of(row))
     if request.query_params.get("edit"):
-        rows = await site.engine.servers.all()
+        rows = await site.engine.servers.list_servers()
         form = server_form(row.server)
         return HTMLResponse(server_editor(site.env, rows, form, row.server.name))
     return await _page(request, row)
@@ -77,18 +77,18 @@ async def save(request: Request) -> Response:
     engine, original = site.engine, "" if body.is_json else body.text("original")
     try:
         data = body.data if body.is_json else _from_form(body)
-        honest = await engine.servers.honest(original or str(data.get("name", "")))
-        saved = engine.servers.checked(data, honest)
+        honest = await engine.servers.confirmed_values(original or str(data.get("name", "")))
+        saved = engine.servers.parse_server(data, honest)
         await engine.servers.save(saved, saved.name if body.is_json else original)
     except (BadInput, Conflict) as error:
-        if wants(request) != "page":
+        if answer_format(request) != "page":
             raise
         mask = engine.keys.redactor().redact_text
-        rows = await engine.servers.all()
-        html = server_editor(site.env, rows, _typed(body), original, mask(str(error)))
+        rows = await engine.servers.list_servers()
+        html = server_editor(site.env, rows, _read_form(body), original, mask(str(error)))
         return HTMLResponse(mask(html), 422)
     here = _place(saved.name)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(data_of(await engine.servers.get(saved.name)), 201, {"Location": here})
     return answer(request, {"name": saved.name}, location=here)
 
@@ -113,21 +113,21 @@ async def list_tools(request: Request) -> Response:
     try:
         row = await site.engine.servers.list_tools(name)
     except BadInput as error:
-        if wants(request) != "page":
+        if answer_format(request) != "page":
             raise
         mask = site.engine.keys.redactor().redact_text
         return await _page(request, await site.engine.servers.get(name), mask(str(error)), 422)
     return answer(request, data_of(row), location=_place(name) + "#tools")
 
 
-async def take(request: Request) -> Response:
+async def adopt_tools(request: Request) -> Response:
     """POST /servers/NAME/take: adopts `tools`, each "FINGERPRINT NAME" as shown, else 409."""
     name, body = request.path_params["name"], await body_of(request)
     chosen = []
-    for shown in body.all("tools"):
+    for shown in body.getlist("tools"):
         print_, _, tool = shown.partition(" ")
         chosen.append((tool, print_))
-    added = await site_of(request).engine.servers.take(name, chosen)
+    added = await site_of(request).engine.servers.add_tools(name, chosen)
     there = f"{_place(name)}?taken={len(added)}#tools"
     return answer(request, {"tools": added}, location=there)
 
@@ -173,7 +173,7 @@ async def _page(request: Request, row: ShownServer, wrong: str = "", status: int
     site = site_of(request)
     added = request.query_params.get("taken", "")
     notice = f"{added} in the library now." if added.isascii() and added.isdigit() else ""
-    rows = await site.engine.servers.all()
+    rows = await site.engine.servers.list_servers()
     return HTMLResponse(server_page(site.env, rows, row, wrong, notice), status)
 
 
@@ -181,9 +181,9 @@ def _place(name: str) -> str:
     return f"/servers/{quote(name, safe='')}"
 
 
-def _typed(body: Body) -> ServerForm:
+def _read_form(body: Body) -> ServerForm:
     """The input of the editor, unchanged."""
-    return ServerForm(**body.typed(ServerForm))
+    return ServerForm(**body.form_fields(ServerForm))
 
 
 def _from_form(body: Body) -> dict[str, Any]:
@@ -258,7 +258,7 @@ class ServerTool(Protocol):
     def fingerprint(self) -> str: ...
 
 
-class Offered(Protocol):
+class AcceptedTool(Protocol):
     """A tool with its accepted version."""
 
     @property
@@ -277,7 +277,7 @@ class ServerDetails(Protocol):
     @property
     def server(self) -> Server: ...
     @property
-    def accepted(self) -> Accepted: ...
+    def accepted(self) -> Acceptance: ...
     @property
     def state(self) -> str: ...
     @property
@@ -285,7 +285,7 @@ class ServerDetails(Protocol):
     @property
     def tail(self) -> str: ...
     @property
-    def offered(self) -> Sequence[Offered]: ...
+    def offered(self) -> Sequence[AcceptedTool]: ...
     @property
     def listed(self) -> bool: ...
     @property
@@ -344,7 +344,7 @@ def server_page(
         marks=MARKS,
         wrong=wrong,
         told=notice,
-        hidden=hidden(row.server),
+        hidden=hidden_characters(row.server),
         differences={
             offered.name: difference(offered)
             for offered in row.offered
@@ -367,7 +367,7 @@ def server_editor(
     )
 
 
-def hidden(server: Server) -> int:
+def hidden_characters(server: Server) -> int:
     """The number of invisible characters in what is started or queried."""
     texts = (server.command, *server.args, server.cwd, server.url)
     pairs = [
@@ -376,7 +376,7 @@ def hidden(server: Server) -> int:
     return sum(exposed_count(text, lines=True) for text in (*texts, *pairs))
 
 
-def difference(offered: Offered) -> list[LineChange]:
+def difference(offered: AcceptedTool) -> list[LineChange]:
     """The line-by-line diff of a changed tool against its version in the library."""
     before = _text(offered.own.description, offered.own.parameters) if offered.own else ""
     after = _text(offered.listed.description, offered.listed.parameters) if offered.listed else ""

@@ -19,7 +19,7 @@ from playground.render.view import SessionRow
 from playground.store.search import SearchResult, parse_query, search
 from playground.store.writes import Summary
 from playground.web.demos import DEMOS, is_demo, start_demo
-from playground.web.forms import answer, as_json, body_of, wants
+from playground.web.forms import answer, answer_format, as_json, body_of
 from playground.web.session.wire_view import SHORT_NAMES
 from playground.web.site import Site, search_row, site_of
 
@@ -70,25 +70,28 @@ async def sessions(request: Request) -> Response:
       303: {description: To the Find page.}
     """
     site = site_of(request)
-    text, after = request.query_params.get("q", ""), _after(request.query_params.get("after", ""))
-    kind, now = wants(request), site.engine.sessions.clock()
+    text, after = (
+        request.query_params.get("q", ""),
+        _parse_cursor(request.query_params.get("after", "")),
+    )
+    kind, now = answer_format(request), site.engine.sessions.clock()
     if kind == "page":
         return RedirectResponse("/find?" + urlencode({"q": text}), 303)
     if not text.strip():
         if kind == "json":
             return as_json(
-                [_listed(summary) for summary in await site.engine.log.summaries(after=after)]
+                [_summary_data(summary) for summary in await site.engine.log.summaries(after=after)]
             )
         return HTMLResponse(list_fragment(site.env, await site.rows(after), now, older=bool(after)))
     asked = parse_query(text)
     result = await search(site.engine.database.path, asked, LISTED if kind == "json" else SIDE)
     if kind == "json":
-        return as_json([_listed(hit.session) for hit in result.hits])
+        return as_json([_summary_data(hit.session) for hit in result.hits])
     rows = [search_row(hit) for hit in result.hits]
     return HTMLResponse(list_fragment(site.env, rows, now, text, result=result, notes=asked.notes))
 
 
-def _listed(summary: Summary) -> Mapping[str, Any]:
+def _summary_data(summary: Summary) -> Mapping[str, Any]:
     """A session of the list as scripts read it."""
     tapped = {"tap": summary.tap, "agent": summary.agent, "parent": summary.above}
     return {
@@ -100,7 +103,7 @@ def _listed(summary: Summary) -> Mapping[str, Any]:
     }
 
 
-def _after(text: str) -> tuple[int, str] | None:
+def _parse_cursor(text: str) -> tuple[int, str] | None:
     """`MS.ID`, the start of the next page of a list; None if absent or invalid."""
     at_ms, _, session_id = text.partition(".")
     whole = at_ms.isascii() and at_ms.isdigit() and len(at_ms) < 16
@@ -130,18 +133,18 @@ async def create(request: Request) -> Response:
         return answer(request, {"id": session_id}, status=201, location=page)
     else:
         asked = {name: body.text(name) for name in ("profile", "model") if body.text(name)}
-        session_id = await site.engine.sessions.create(await like_the_last(site, asked))
+        session_id = await site.engine.sessions.create(await settings_like_last(site, asked))
     return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
 
 
-async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:
+async def settings_like_last(site: Site, asked: Mapping[str, Any]) -> Settings:
     """The profile and tools of the user's last session, which the next one mostly needs, overridden
     by `asked`. Demos, sessions that are wholly or partly imported, recordings, and sessions that an
     agent runs are skipped."""
     summaries = await site.engine.log.summaries()
     own = (summary for summary in summaries if summary.own and not summary.tap)
     for newest in islice(own, LAST):
-        async with site.engine.sessions.holding(newest.id) as live:
+        async with site.engine.sessions.lock_session(newest.id) as live:
             last, forks = live.session.settings, live.session.forks
             demo = is_demo(live.title, live.session)
         foreign = any(fork.foreign for _, fork in forks)

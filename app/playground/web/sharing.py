@@ -17,21 +17,21 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from playground.core.errors import BadInput, Refused
 from playground.core.events import CallEnded, PromptAdded
 from playground.core.serialization import to_data
-from playground.core.settings import Profile, Settings, with_waits
+from playground.core.settings import Profile, Settings, apply_timeouts
 from playground.core.tools import Tool
 from playground.engine.engine import Engine
 from playground.engine.export_session import read_bundle, redact_bundle
 from playground.engine.fork import ForkPlace, fork
-from playground.engine.import_session import WHAT, harmless, import_session
+from playground.engine.import_session import WHAT, harmless_settings, import_session
 from playground.engine.redaction import check_tools
 from playground.exchange.bundle import ExportFile, SessionBundle
 from playground.exchange.export_formats import EXPORTS, ExportFormat
 from playground.exchange.session_redaction import OMITTABLE, RedactedBundle, Redaction
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from playground.render.filters import plural, size
 from playground.schema.schema_checks import one_document
 from playground.schema.validate import check_tool
-from playground.web.forms import answer, as_json, body_of, wants, wants_file
+from playground.web.forms import answer, answer_format, as_json, body_of, wants_file
 from playground.web.imports_view import ImportRow
 from playground.web.site import site_of
 
@@ -96,7 +96,7 @@ async def share(request: Request) -> Response:
     except (BadInput, Refused) as error:  # this format cannot represent this session; others may
         wrong = str(error)
         whole = await read_bundle(site.engine, session_id)
-        redacted = await asyncio.to_thread(_masked, site.engine, whole, ())
+        redacted = await asyncio.to_thread(_redact, site.engine, whole, ())
     page = SharePage(
         session_id,
         title=redacted.bundle.title,
@@ -124,28 +124,28 @@ async def _write_export(
     here = str(request.base_url).rstrip("/")
     whole = await read_bundle(engine, request.path_params["id"], here, form)
     # In a thread, because a large session takes seconds.
-    redacted = await asyncio.to_thread(_masked, engine, whole, left_out)
+    redacted = await asyncio.to_thread(_redact, engine, whole, left_out)
     return whole, redacted, await asyncio.to_thread(EXPORTS[form].write, redacted.bundle)
 
 
-def _masked(engine: Engine, whole: SessionBundle, left_out: Collection[str]) -> RedactedBundle:
+def _redact(engine: Engine, whole: SessionBundle, left_out: Collection[str]) -> RedactedBundle:
     return redact_bundle(whole, engine.keys.secrets(), engine.private, left_out)
 
 
 # -- imported sessions
 
 
-async def door(request: Request) -> Response:
+async def import_form(request: Request) -> Response:
     """GET /sessions/import: shows the page to choose a file of a session.
 
     ---
     responses:
       200: {description: The page., content: {text/html: {}}}
     """
-    return HTMLResponse(bring_page(site_of(request).env))
+    return HTMLResponse(import_page(site_of(request).env))
 
 
-async def take_in(request: Request) -> Response:
+async def import_upload(request: Request) -> Response:
     """POST /sessions/import: imports a session: JSON Lines and other forms as the body, or a form's
     `file` or `text`.
 
@@ -170,16 +170,16 @@ async def take_in(request: Request) -> Response:
             raise BadInput(f"Paste a text or choose a file: {WHAT}.")
         session_id = await import_session(site.engine, data)
     except BadInput as error:
-        if wants(request) != "page":
+        if answer_format(request) != "page":
             raise
         source = str(chosen[0].filename) if chosen else ""
         servers = _OF_SERVERS.search(data[:64_000]) is not None
         text = "" if chosen else body.text("text")
-        return HTMLResponse(bring_page(site.env, str(error), source, text, servers=servers), 422)
+        return HTMLResponse(import_page(site.env, str(error), source, text, servers=servers), 422)
     return answer(request, {"id": session_id}, status=201, location=_page(session_id))
 
 
-async def look(request: Request) -> Response:
+async def preview(request: Request) -> Response:
     """GET /sessions/ID/take: shows what a fork of an imported session would contain.
 
     ---
@@ -187,14 +187,14 @@ async def look(request: Request) -> Response:
       200: {description: The page., content: {text/html: {}}}
     """
     site, session_id = site_of(request), request.path_params["id"]
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         if live.own:
             return RedirectResponse(_page(session_id), 303)
         settings, title = live.session.settings, live.title
     assert settings is not None
-    accepted, profiles = harmless(site.engine, settings), site.engine.profiles()
+    accepted, profiles = harmless_settings(site.engine, settings), site.engine.profiles()
     return HTMLResponse(
-        take_page(
+        adopt_page(
             site.env,
             session_id=session_id,
             title=title,
@@ -205,7 +205,7 @@ async def look(request: Request) -> Response:
     )
 
 
-async def take(request: Request) -> Response:
+async def adopt(request: Request) -> Response:
     """POST /sessions/ID/take: forks an imported session at its end, on `profile`, with the accepted
     `tools` (names). Nothing is sent before the user prompts it.
 
@@ -214,23 +214,26 @@ async def take(request: Request) -> Response:
       201: {description: The id of the fork.}
     """
     site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         if live.own:
             raise Refused("This session is your own. Fork it instead.")
         foreign = live.session.settings
     assert foreign is not None
-    settings = await run_apart(_accepted, site.engine, foreign, body.all("tools"))
+    settings = await run_in_daemon(_accepted_settings, site.engine, foreign, body.getlist("tools"))
     if name := body.text("profile"):
         profile = site.engine.profile(name)
         kept_model = profile.name == settings.profile.name
-        model, limits = settings.model if kept_model else "", with_waits(settings.limits, profile)
+        model, limits = (
+            settings.model if kept_model else "",
+            apply_timeouts(settings.limits, profile),
+        )
         extra = settings.extra if profile.protocol == settings.profile.protocol else {}
         settings = replace(settings, profile=profile, model=model, limits=limits, extra=extra)
     child = await fork(site.engine, session_id, ForkPlace(), settings=settings, go=False)
     return answer(request, {"id": child}, status=201, location=_page(child))
 
 
-def _accepted(engine: Engine, foreign: Settings, names: Collection[str]) -> Settings:
+def _accepted_settings(engine: Engine, foreign: Settings, names: Collection[str]) -> Settings:
     """Safe settings, with the accepted tools, checked like any other."""
     there = {tool.name: tool for tool in foreign.tools}
     if lost := [name for name in names if name not in there]:
@@ -238,7 +241,7 @@ def _accepted(engine: Engine, foreign: Settings, names: Collection[str]) -> Sett
     with one_document():
         tools = [check_tool(to_data(there[name])) for name in dict.fromkeys(names)]
     check_tools(tools, engine.keys.redactor())
-    return replace(harmless(engine, foreign), tools=tuple(tools))
+    return replace(harmless_settings(engine, foreign), tools=tuple(tools))
 
 
 def _page(session_id: str) -> str:
@@ -284,7 +287,7 @@ def share_page(env: Environment, page: SharePage) -> str:
     return env.get_template("share.html").render(page=page)
 
 
-def bring_page(
+def import_page(
     env: Environment, wrong: str = "", source: str = "", text: str = "", *, servers: bool = False
 ) -> str:
     """The import page for sessions. `wrong` says why the file `source` ("" for a pasted text) was
@@ -294,7 +297,7 @@ def bring_page(
     )
 
 
-def take_page(
+def adopt_page(
     env: Environment,
     session_id: str,
     title: str,

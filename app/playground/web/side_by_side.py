@@ -19,53 +19,55 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from playground.core.errors import BadInput, Conflict, NotFound, PlaygroundError
-from playground.core.limits import turn_cost, turn_tokens, writing_speed
+from playground.core.run_limits import turn_cost, turn_tokens, writing_speed
 from playground.core.session import Call, Session, Turn
 from playground.render.blocks import PageFrame, Touch, frame, frame_html
 from playground.render.environment import partial, store_banner, toast
 from playground.render.filters import clip, duration, one_line, plural
-from playground.render.limits import money
+from playground.render.limit_words import money
 from playground.render.view import View, busy_words, model_names, state_words
 from playground.store.writes import Summary
-from playground.web.forms import Body, answer, body_of, wants
+from playground.web.forms import Body, answer, answer_format, body_of
 from playground.web.guard import FRAMES, as_text
 from playground.web.site import Site, site_of
 from playground.web.stream import (
     FRAME_S,
     KEEP_ALIVE_S,
     SNAPSHOT,
-    after,
     message,
     page_stream,
-    responded,
+    reader_cursor,
+    stream_response,
 )
 
-Outcome = dict[str, Any]
+SendOutcome = dict[str, Any]
 
 MOST = 4
 """The maximum number of sessions side by side."""
 
-Measure = tuple[str, str, str]
+LaneMeasure = tuple[str, str, str]
 """(what, how much, in more words)"""
 
 NONE = "–"
 
 
-async def live(request: Request) -> Response:
+async def live_page(request: Request) -> Response:
     """The page of the sessions in the query; NotFound if none of them exists."""
     site = site_of(request)
-    ids = chosen(request.query_params.getlist("session"))
+    ids = distinct_sessions(request.query_params.getlist("session"))
     at, lanes, gone = site.engine.sessions.cursor, [], []
     for number, session_id in enumerate(ids, 1):
         try:
-            async with site.engine.sessions.holding(session_id) as held:
+            async with site.engine.sessions.lock_session(session_id) as held:
                 view = await site.view(held, wired=False)
-                lanes.append(lane(view, number, without(ids, session_id), deleted=held.deleted))
+                lanes.append(
+                    lane(view, number, address_without(ids, session_id), deleted=held.deleted)
+                )
         except NotFound:
             gone.append(session_id)
     if not lanes:
         raise NotFound("None of these sessions exists. Choose sessions from the list at /.")
-    return HTMLResponse(beside_page(site.env, lanes, gone, at), headers=as_text(FRAMES))
+    return HTMLResponse(lanes_page(site.env, lanes, gone, at), headers=as_text(FRAMES))
 
 
 async def prompt(request: Request) -> Response:
@@ -78,14 +80,14 @@ async def prompt(request: Request) -> Response:
       404: {$ref: "#/components/responses/Error404"}
     """
     site, body = site_of(request), await body_of(request)
-    ids, text = asked_of(body), body.text("text")
+    ids, text = posted_sessions(body), body.text("text")
 
     async def send(session_id: str) -> None:
         await site.engine.runner.prompt(session_id, text)
 
     async with site.changing:  # as for one session
         outcomes = await asyncio.gather(
-            *(_tried(session_id, send(session_id)) for session_id in ids)
+            *(_attempt(session_id, send(session_id)) for session_id in ids)
         )
     return await _answer(request, site, ids, outcomes, status=202)
 
@@ -98,20 +100,20 @@ async def stop(request: Request) -> Response:
       404: {$ref: "#/components/responses/Error404"}
     """
     site, body = site_of(request), await body_of(request)
-    ids = asked_of(body)
-    stops = (_tried(session_id, site.engine.runner.stop(session_id)) for session_id in ids)
+    ids = posted_sessions(body)
+    stops = (_attempt(session_id, site.engine.runner.stop(session_id)) for session_id in ids)
     return await _answer(request, site, ids, await asyncio.gather(*stops), status=200)
 
 
-def asked_of(body: Body) -> list[str]:
+def posted_sessions(body: Body) -> list[str]:
     """The sessions of a form (`session`, repeated) or a JSON body (`sessions`, a list)."""
-    ids = chosen(body.all("sessions" if body.is_json else "session"))
+    ids = distinct_sessions(body.getlist("sessions" if body.is_json else "session"))
     if not ids:
         raise BadInput("Name the sessions, or open them side by side from the list at /.")
     return ids
 
 
-async def _tried(session_id: str, doing: Any) -> Outcome:
+async def _attempt(session_id: str, doing: Any) -> SendOutcome:
     try:
         await doing
     except PlaygroundError as error:
@@ -121,21 +123,26 @@ async def _tried(session_id: str, doing: Any) -> Outcome:
 
 
 async def _answer(
-    request: Request, site: Site, ids: Sequence[str], outcomes: Sequence[Outcome], *, status: int
+    request: Request,
+    site: Site,
+    ids: Sequence[str],
+    outcomes: Sequence[SendOutcome],
+    *,
+    status: int,
 ) -> Response:
     """A script gets the outcome of each; a page only the failures, as an error if all failed."""
     refused = [outcome for outcome in outcomes if not outcome["ok"]]
     status = 409 if len(refused) == len(outcomes) else status
     sentence = await _sentence(site, outcomes) if refused else ""
-    if refused and wants(request) == "htmx":
+    if refused and answer_format(request) == "htmx":
         return HTMLResponse(toast(site.env, sentence), status if status == 409 else 200)
-    if status == 409 and wants(request) == "page":
+    if status == 409 and answer_format(request) == "page":
         raise Conflict(sentence)
-    location = "" if wants(request) == "htmx" else address(ids)
+    location = "" if answer_format(request) == "htmx" else address(ids)
     return answer(request, list(outcomes), status=status, location=location)
 
 
-async def _sentence(site: Site, outcomes: Sequence[Outcome]) -> str:
+async def _sentence(site: Site, outcomes: Sequence[SendOutcome]) -> str:
     """`2 sessions received it. Not gpt-5 (profile mine): decide its waiting calls first.`"""
     refused = [outcome for outcome in outcomes if not outcome["ok"]]
     received = len(outcomes) - len(refused)
@@ -197,7 +204,7 @@ async def stream(request: Request) -> StreamingResponse:
     responses:
       200: {description: A stream., content: {text/event-stream: {}}}
     """
-    ids = chosen(request.query_params.getlist("session"))
+    ids = distinct_sessions(request.query_params.getlist("session"))
     if len(ids) < 2 and not request.query_params.get("columns"):
         return await page_stream(request)
     site = site_of(request)
@@ -205,18 +212,18 @@ async def stream(request: Request) -> StreamingResponse:
         session_id for session_id in ids if await site.engine.log.summary(session_id) is not None
     ]:
         raise NotFound("None of these sessions exists. Open sessions from the list at /.")
-    position = site.engine.sessions.position_of(after(request))
-    return responded(_frames(site, beside_from(ids, position)))
+    position = site.engine.sessions.position_of(reader_cursor(request))
+    return stream_response(_frames(site, initial_state(ids, position)))
 
 
-def beside_from(ids: Sequence[str], position: int) -> SideBySide:
+def initial_state(ids: Sequence[str], position: int) -> SideBySide:
     """The state of a page of these sessions that was drawn at `position`."""
     return SideBySide(
         [Follower(number, session_id, position) for number, session_id in enumerate(ids, 1)]
     )
 
 
-def chosen(ids: Sequence[str]) -> list[str]:
+def distinct_sessions(ids: Sequence[str]) -> list[str]:
     """The distinct sessions in order; BadInput if they are too many for one page."""
     once = [session_id for session_id in dict.fromkeys(ids) if session_id]
     if len(once) > MOST:
@@ -231,7 +238,7 @@ def address(ids: Sequence[str], view: str = "live") -> str:
     )
 
 
-def without(ids: Sequence[str], left_out: str) -> str:
+def address_without(ids: Sequence[str], left_out: str) -> str:
     """The address of the page of the others; "" if there are none."""
     left = [other for other in ids if other != left_out]
     return address(left) if left else ""
@@ -242,14 +249,14 @@ async def _frames(site: Site, beside: SideBySide) -> AsyncIterator[str]:
     with site.engine.sessions.listen(*ids) as bell:
         while not site.closing:
             bell.clear()
-            if sent := await round_of(site, beside):
+            if sent := await next_messages(site, beside):
                 yield sent
                 await asyncio.sleep(FRAME_S)
             elif not await bell.wait(KEEP_ALIVE_S):
                 yield ": keep-alive\n\n"
 
 
-async def round_of(site: Site, beside: SideBySide) -> str:
+async def next_messages(site: Site, beside: SideBySide) -> str:
     """The news of all sessions, as messages; "" if there is nothing."""
     messages: list[tuple[str, str]] = []  # (data, event)
     sessions = site.engine.sessions
@@ -264,7 +271,7 @@ async def round_of(site: Site, beside: SideBySide) -> str:
         if not step.empty:
             data = {"session": column.id, "at": column.position, "epoch": sessions.epoch}
             messages.append((json.dumps(data | vars(step)), "column"))
-    if around := _around(site, beside):
+    if around := _changed_pieces(site, beside):
         messages.append((around, ""))
     last = len(messages) - 1
     return "".join(
@@ -276,20 +283,20 @@ async def round_of(site: Site, beside: SideBySide) -> str:
 async def _step(site: Site, beside: SideBySide, column: Follower) -> PageFrame:
     """The news of one session: without list, Setup and wire, which a column does not show."""
     sessions, env = site.engine.sessions, site.env
-    async with sessions.holding(column.id) as live:
-        seen = sessions.since(live, column.position)
+    async with sessions.lock_session(column.id) as live:
+        seen = sessions.events_since(live, column.position)
         column.position = sessions.position
         view = await site.view(live, wired=False, framed=True)
         if seen is None:
             next_frame = PageFrame(frame_html(env, view, SNAPSHOT), [])
         else:
             next_frame = frame(env, view, seen)
-        extra = frame_html(env, view, _unlogged(view, column))
+        extra = frame_html(env, view, _unlogged_changes(view, column))
         beside.lanes[column.id] = lane(view, column.number, deleted=live.deleted)
     return PageFrame(next_frame.html + extra, next_frame.grow)
 
 
-def _unlogged(view: View, column: Follower) -> list[Touch]:
+def _unlogged_changes(view: View, column: Follower) -> list[Touch]:
     """The blocks that show changed non-events: a title, a tag or a rule."""
     touches, head = [], (view.title, view.pinned, view.archived, view.tags)
     if head != column.head:
@@ -300,10 +307,10 @@ def _unlogged(view: View, column: Follower) -> list[Touch]:
     return touches
 
 
-def _around(site: Site, beside: SideBySide) -> str:
+def _changed_pieces(site: Site, beside: SideBySide) -> str:
     """The HTML around the frames that differs from what this page has."""
     ids = list(beside.lanes)
-    lanes = [replace(lane, without=without(ids, lane.id)) for lane in beside.lanes.values()]
+    lanes = [replace(lane, without=address_without(ids, lane.id)) for lane in beside.lanes.values()]
     drawn = {**pieces(site.env, lanes), "store": store_banner(site.env)}
     changed = {id: html for id, html in drawn.items() if beside.drawn.get(id) != html}
     beside.drawn = drawn
@@ -327,7 +334,7 @@ class Lane:
     state: str
     words: str
     waiting: int
-    measures: Sequence[Measure]
+    measures: Sequence[LaneMeasure]
     open: bool
     busy: str
     without: str = ""
@@ -347,7 +354,7 @@ def lane(view: View, number: int, without: str = "", *, deleted: bool = False) -
     """The lane of the session of `view`. `open`: it accepts a prompt now, otherwise `busy` says why
     not. If `deleted`, nothing of it waits for a user."""
     session = view.session
-    busy = "deleted" if deleted else _busy(session, own=view.own)
+    busy = "deleted" if deleted else _busy_reason(session, own=view.own)
     return Lane(
         number,
         id=session.id,
@@ -361,19 +368,21 @@ def lane(view: View, number: int, without: str = "", *, deleted: bool = False) -
         open=not busy,
         busy=busy,
         without=without,
-        decided=decided_here(session),
+        decided=decision_words(session),
     )
 
 
-def decided_here(session: Session) -> str:
+def decision_words(session: Session) -> str:
     """The fork's decisions on the calls that it reopened, which distinguish it from its siblings:
     `answered: 17*23 = 0`."""
     reopened = session.forks[-1][1].reopened if session.forks else ()
     calls = (session.call(call_id) for call_id in reopened)
-    return ", ".join(clip(one_line(words), 120) for call in calls if (words := _decided(call)))
+    return ", ".join(
+        clip(one_line(words), 120) for call in calls if (words := _decision_text(call))
+    )
 
 
-def _decided(call: Call) -> str:
+def _decision_text(call: Call) -> str:
     decided = call.decided
     if decided is None:
         return ""
@@ -385,7 +394,7 @@ def _decided(call: Call) -> str:
     return f"ran with {decided.arguments}" if decided.arguments is not None else ""
 
 
-def _busy(session: Session, *, own: bool) -> str:
+def _busy_reason(session: Session, *, own: bool) -> str:
     if not own:
         return "from someone else, read-only"
     if session.tapped is not None:
@@ -400,24 +409,24 @@ def _busy(session: Session, *, own: bool) -> str:
     return ""
 
 
-def measures(session: Session) -> Sequence[Measure]:
+def measures(session: Session) -> Sequence[LaneMeasure]:
     """Measurements of the run of the last prompt: first token, tokens per second, tokens, cost,
     calls and the model's working time. Unknown values are not numbers."""
     run = session.run
     closed = [turn for turn in run if not turn.open]
-    tokens = _known([turn_tokens(turn) for turn in closed], "{:,}".format)
-    cost = _known([turn_cost(turn) for turn in closed], money)
+    tokens = _known_sum([turn_tokens(turn) for turn in closed], "{:,}".format)
+    cost = _known_sum([turn_cost(turn) for turn in closed], money)
     return (
-        ("first token", _first(run), "from the request to the first part of the answer"),
+        ("first token", _first_token(run), "from the request to the first part of the answer"),
         ("speed", _speed(run), "output tokens a second, from the first part to the end"),
         ("tokens", tokens, "input and output, as counted by the provider"),
         ("cost", cost, "US dollars, from the provider or the price list"),
         ("calls", str(sum(len(turn.calls) for turn in run)), "tool calls the model made"),
-        ("model", _worked(run), "time the model worked on all its answers"),
+        ("model", _model_time(run), "time the model worked on all its answers"),
     )
 
 
-def _first(run: Sequence[Turn]) -> str:
+def _first_token(run: Sequence[Turn]) -> str:
     for turn in run:
         if turn.first_part_ms is not None:
             return duration(turn.first_part_ms - turn.sent_ms)
@@ -429,7 +438,7 @@ def _speed(run: Sequence[Turn]) -> str:
     return NONE if speed is None else f"{round(speed):,}/s"
 
 
-def _known(amounts: Sequence[float | None], spelled: Callable[[float], str]) -> str:
+def _known_sum(amounts: Sequence[float | None], spelled: Callable[[float], str]) -> str:
     """The sum of the known amounts."""
     total = sum(amount or 0 for amount in amounts)
     if None in amounts:
@@ -437,7 +446,7 @@ def _known(amounts: Sequence[float | None], spelled: Callable[[float], str]) -> 
     return spelled(total) if amounts else NONE
 
 
-def _worked(run: Sequence[Turn]) -> str:
+def _model_time(run: Sequence[Turn]) -> str:
     took = [turn.closed_ms - turn.sent_ms for turn in run if turn.closed_ms is not None]
     return duration(sum(took)) if took else NONE
 
@@ -475,9 +484,9 @@ def pieces(env: Environment, lanes: Sequence[Lane]) -> dict[str, str]:
     return {id: html.strip() for id, html in blocks.items()}
 
 
-def beside_page(env: Environment, lanes: Sequence[Lane], gone: Sequence[str], at: str) -> str:
+def lanes_page(env: Environment, lanes: Sequence[Lane], gone: Sequence[str], at: str) -> str:
     """The page of `lanes`; `gone` are ids without a session, `at` the cursor it was drawn at."""
     drawn = {id: Markup(html) for id, html in pieces(env, lanes).items()}
     return env.get_template("beside.html").render(
-        lanes=lanes, piece=drawn.__getitem__, gone=gone, at=at
+        lanes=lanes, piece=drawn.__getitem__, missing=gone, at=at
     )

@@ -16,13 +16,13 @@ from starlette.requests import Request
 from playground.batch import batches as making
 from playground.core.errors import NotFound, StoreGone
 from playground.core.providers import STOPS_AT, agent_title
-from playground.core.servers import Replaced
+from playground.core.servers import KeyReplacement
 from playground.core.session import Session, snapshot
 from playground.engine.engine import Engine
 from playground.engine.sessions import LiveSession, SessionStore, new_id
-from playground.render.paging import Shown
-from playground.render.replay import Fixed, Player
-from playground.render.replay_timeline import reel
+from playground.render.paging import ShownCounts
+from playground.render.replay import Player, ReplayConstants
+from playground.render.replay_timeline import build_timeline
 from playground.render.view import SessionRow, View
 from playground.render.wire_rows import WireRows
 from playground.store.library import Version
@@ -30,7 +30,7 @@ from playground.store.search import SearchHit
 from playground.store.writes import Summary
 from playground.tap.taps import Taps
 from playground.web.imports_view import ChoicePage
-from playground.web.rules_view import lets_through
+from playground.web.rules_view import unasked_words
 
 # The most recently replayed sessions, laid out and folded: a jump does not read them again.
 
@@ -41,7 +41,7 @@ KEPT = 3
 
 
 @dataclass
-class _Laid:
+class _CachedReplay:
     """`seq` and `title` are those of the session when it was laid out."""
 
     seq: int
@@ -50,13 +50,13 @@ class _Laid:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Reels:
+class ReplayCache:
     """Players by session, the most recently used ones."""
 
     def __init__(self) -> None:
-        self._laid: OrderedDict[str, _Laid] = OrderedDict()
+        self._laid: OrderedDict[str, _CachedReplay] = OrderedDict()
 
-    async def drawn(
+    async def render(
         self,
         sessions: SessionStore,
         session_id: str,
@@ -69,12 +69,12 @@ class Reels:
         A running replay continues with the session as it was laid out; with `anew` it includes
         later events.
         """
-        prepared = await self._of(sessions, session_id, anew)
+        prepared = await self._load(sessions, session_id, anew)
         async with prepared.lock:
             return await asyncio.to_thread(draw, prepared.player)
 
-    async def _of(self, sessions: SessionStore, session_id: str, anew: bool) -> _Laid:
-        async with sessions.holding(session_id) as live:
+    async def _load(self, sessions: SessionStore, session_id: str, anew: bool) -> _CachedReplay:
+        async with sessions.lock_session(session_id) as live:
             seq, title = live.session.seq, live.title
             prepared = self._laid.get(session_id)
             stale = prepared is not None and anew and (prepared.seq, prepared.title) != (seq, title)
@@ -83,9 +83,11 @@ class Reels:
                 pieces: dict[int, list[tuple[int, bytes]]] = {}
                 for chunk in await sessions.log.chunks(session_id):
                     pieces.setdefault(chunk.recording, []).append((chunk.at_ms, chunk.data))
-                recorded = await asyncio.to_thread(reel, session_id, log, pieces)
-                prepared = _Laid(
-                    seq, title, Player(recorded, Fixed(session_id, title, sessions.clock()))
+                recorded = await asyncio.to_thread(build_timeline, session_id, log, pieces)
+                prepared = _CachedReplay(
+                    seq,
+                    title,
+                    Player(recorded, ReplayConstants(session_id, title, sessions.clock())),
                 )
                 self._laid[session_id] = prepared
         self._laid.move_to_end(session_id)
@@ -105,7 +107,7 @@ MOST_VALUES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Store:
+class StoreStatus:
     """`trouble` says why nothing can be saved, or could not a moment ago, "" if all is well;
     `unsteady`: something has been saved since. `meanwhile` says what happens to incoming data.
     `copy`: a copy may be written in place of the file. `unsaved` is the number of answer bytes that
@@ -145,8 +147,8 @@ class Site:
     closing: bool = field(default=False)
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     deleted: dict[str, tuple[list[Version], bool]] = field(default_factory=dict)
-    reels: Reels = field(default_factory=Reels)
-    values: dict[str, tuple[Replaced, ...]] = field(default_factory=dict)
+    reels: ReplayCache = field(default_factory=ReplayCache)
+    values: dict[str, tuple[KeyReplacement, ...]] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
     listed: tuple[int, list[SessionRow]] = (-1, [])
     taps: Taps = field(init=False)
@@ -158,14 +160,14 @@ class Site:
         self.taps = Taps(engine.library, engine.keys, profile, clock, new_id)
         engine.ends.append(self._end_demos)
 
-    def store_now(self) -> Store:
+    def store_now(self) -> StoreStatus:
         """Whether anything can be saved, and what is held in memory."""
         sessions = self.engine.sessions
         trouble = sessions.health.told
         meanwhile = "Incoming data is kept in memory and saved as soon as possible."
-        if sessions.owing:
+        if sessions.has_deferred:
             meanwhile += " Stop has taken effect."
-        return Store(
+        return StoreStatus(
             "" if trouble is None else str(trouble),
             sessions.health.unsteady,
             meanwhile,
@@ -173,7 +175,7 @@ class Site:
             unsaved=self.engine.client.unsaved + self.engine.log.unsaved,
         )
 
-    def hold(self, replaced: tuple[Replaced, ...]) -> str:
+    def hold(self, replaced: tuple[KeyReplacement, ...]) -> str:
         """Stores the values until too many others follow; returns the token to retrieve them."""
         held = secrets.token_urlsafe(12)
         self.values[held] = replaced
@@ -192,7 +194,7 @@ class Site:
     def close(self) -> None:
         """Ends the streams."""
         self.closing = True
-        self.engine.sessions.ring_list()
+        self.engine.sessions.notify_list()
 
     async def _end_demos(self) -> None:
         """Ends the demo agents: each revokes its tap, which needs an open database."""
@@ -206,7 +208,7 @@ class Site:
         rows: Sequence[SessionRow] | None = None,
         *,
         wired: bool = True,
-        shown: Shown | None = None,
+        shown: ShownCounts | None = None,
         framed: bool = False,
         now: bool = False,
     ) -> View:
@@ -221,7 +223,7 @@ class Site:
         view = replace(view, shown=shown or {}, framed=framed)
         view = replace(view, pinned=live.pinned, archived=live.archived, tags=live.tags)
         view = replace(view, stops_at=await self._stops_at(live))
-        return replace(view, unasked=lets_through(self.engine.rules.of(live.id)))
+        return replace(view, unasked=unasked_words(self.engine.rules.rules_of(live.id)))
 
     async def _stops_at(self, live: LiveSession) -> str:
         """Which calls of its agent wait here; "" if no tap of ours is in use for it."""
@@ -234,7 +236,7 @@ class Site:
             return ""
         return STOPS_AT[tap.stop_at] if tap.revoked_ms is None else ""
 
-    def no_view(self, rows: Sequence[SessionRow] | None) -> View:
+    def list_view(self, rows: Sequence[SessionRow] | None) -> View:
         """The View of a page that shows the list and no session."""
         return View(Session(""), "", WireRows(), self.engine.sessions.clock(), rows=rows)
 
@@ -244,7 +246,7 @@ class Site:
         version, log = self.engine.sessions.list_version, self.engine.log
         if after is None and self.listed[0] == version:
             return self.listed[1]
-        pinned = await log.pinned() if after is None else []
+        pinned = await log.pinned_sessions() if after is None else []
         newest = await log.summaries(limit=LISTED, after=after)
         others = (summary for summary in newest if not summary.pinned)
         rows = [row_of(summary) for summary in (*pinned, *others)]

@@ -30,10 +30,10 @@ from playground.core.serialization import logged_data
 from playground.engine.sessions import LiveSession, SessionStore
 from playground.render.blocks import PageFrame, Touch, frame, frame_html, text_growth
 from playground.render.environment import partial, store_banner
-from playground.render.paging import Shown, most_of, shown_from
+from playground.render.paging import ShownCounts, most_of, shown_from
 from playground.render.view import SessionRow, View
-from playground.web.rules import drawn_rules
-from playground.web.session.setup import drawn_setup
+from playground.web.rules import rules_partial
+from playground.web.session.setup import setup_partial
 from playground.web.site import Site, site_of
 
 FRAME_S = 0.016
@@ -83,7 +83,7 @@ class Cursor:
     unasked: tuple[str, ...] | None = None
     rules: int = 0
     store: str = ""
-    shown: Shown = field(default_factory=dict)
+    shown: ShownCounts = field(default_factory=dict)
     slow_at: float = 0.0
     behind: bool = True
     by_seq: bool = False
@@ -106,17 +106,17 @@ async def page_stream(request: Request) -> StreamingResponse:
     a session."""
     site = site_of(request)
     if request.query_params.get("store"):
-        return responded(_store_frames(site))
+        return stream_response(_store_frames(site))
     session_id = request.query_params.get("session", "")
     if session_id:
         await _exists(site, session_id)
-    position = site.engine.sessions.position_of(after(request))
+    position = site.engine.sessions.position_of(reader_cursor(request))
     rules = _number(request.query_params.get("rules", ""))
     shown = shown_from(request.query_params.get("shown", ""))
     wired = bool(request.query_params.get("wire"))
     cursor = Cursor(position, -1, wired=wired, rules=rules, shown=shown)
     cursor.resumed = _is_resumed(request)
-    return responded(_frames(site, session_id, cursor))
+    return stream_response(_frames(site, session_id, cursor))
 
 
 async def session_stream(request: Request) -> StreamingResponse:
@@ -129,9 +129,9 @@ async def session_stream(request: Request) -> StreamingResponse:
     site = site_of(request)
     session_id = request.path_params["id"]
     await _exists(site, session_id)
-    seq = _number(after(request))
+    seq = _number(reader_cursor(request))
     cursor = Cursor(-1, seq, wired=True, by_seq=True, resumed=_is_resumed(request))
-    return responded(_frames(site, session_id, cursor))
+    return stream_response(_frames(site, session_id, cursor))
 
 
 async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterator[str]:
@@ -141,7 +141,7 @@ async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterato
         while not site.closing:
             bell.clear()
             try:
-                async with sessions.holding(session_id):
+                async with sessions.lock_session(session_id):
                     logged = await site.engine.log.events(session_id, after)
             except NotFound:
                 return  # the session was purged
@@ -152,7 +152,7 @@ async def events_stream(site: Site, session_id: str, after: int) -> AsyncIterato
                 yield ": keep-alive\n\n"
 
 
-def responded(frames: AsyncIterator[str]) -> StreamingResponse:
+def stream_response(frames: AsyncIterator[str]) -> StreamingResponse:
     return StreamingResponse(frames, media_type="text/event-stream", headers=HEADERS)
 
 
@@ -161,7 +161,7 @@ async def _exists(site: Site, session_id: str) -> None:
         raise NotFound(f"There is no session {session_id!r}.")
 
 
-def after(request: Request) -> str:
+def reader_cursor(request: Request) -> str:
     """The cursor of the request, or ""."""
     return request.headers.get("last-event-id") or request.query_params.get("after", "")
 
@@ -184,7 +184,7 @@ async def _frames(site: Site, session_id: str, cursor: Cursor) -> AsyncIterator[
             began = loop.time()
             slow = began >= cursor.slow_at
             try:
-                sent = await _next(site, session_id, cursor, slow=slow)
+                sent = await _next_messages(site, session_id, cursor, slow=slow)
             except NotFound:
                 return  # another page purged it; a new request gets a 404
             took_s = loop.time() - began
@@ -220,18 +220,18 @@ async def _store_frames(site: Site) -> AsyncIterator[str]:
                 await asyncio.sleep(SLOW_S)
 
 
-async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
+async def _next_messages(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
     """The news for the reader, as messages; "" if there is nothing to send now."""
     sessions, env = site.engine.sessions, site.env
     if not session_id:
         cursor.position, cursor.behind = sessions.position, cursor.behind and not slow
-        html = _list(site, site.no_view(await _rows(site, cursor, slow=slow)), cursor)
-        return _messages(html + _stored(site, cursor), [], sessions.cursor)
-    async with sessions.holding(session_id) as live:
+        html = _list(site, site.list_view(await _rows(site, cursor, slow=slow)), cursor)
+        return _messages(html + _changed_banner(site, cursor), [], sessions.cursor)
+    async with sessions.lock_session(session_id) as live:
         if cursor.by_seq and not await _is_saved(sessions, session_id):
             cursor.behind = True
             return ""
-        seen = _since(sessions, live, cursor)
+        seen = _events_since(sessions, live, cursor)
         cursor.position, cursor.seq = sessions.position, live.session.seq
         id = str(cursor.seq) if cursor.by_seq else sessions.cursor
         slow = slow and (cursor.behind or not seen)
@@ -251,18 +251,20 @@ async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> s
             cursor.wire, cursor.late = view.wire.version, set()
         else:
             next_frame = _step(site, view, seen, cursor, slow=slow)
-        if not slow and (seen or live.heard != cursor.heard):
+        if not slow and (seen or live.last_byte != cursor.heard):
             cursor.behind = True
-        html = next_frame.html + _titled(site, view, cursor) + _docked(site, view, cursor)
-        settled = not cursor.by_seq and _settled(seen)
+        html = (
+            next_frame.html + _changed_head(site, view, cursor) + _changed_dock(site, view, cursor)
+        )
+        settled = not cursor.by_seq and _may_change_setup(seen)
         if settled:
-            html += await drawn_setup(site, live, view)
+            html += await setup_partial(site, live, view)
         html += _list(site, replace(view, rows=rows), cursor)
-        heard = _heard(site, live, cursor) if slow else ""
+        heard = _last_byte_message(site, live, cursor) if slow else ""
     if not view.agent:
         html += await _rules(site, session_id, cursor, settled=settled)
     if marked:
-        html += _stored(site, cursor)
+        html += _changed_banner(site, cursor)
     return heard + _messages(html, next_frame.grow, id)
 
 
@@ -306,17 +308,17 @@ def _step(site: Site, view: View, seen: list[Logged], cursor: Cursor, *, slow: b
     return next_frame
 
 
-def _heard(site: Site, live: LiveSession, cursor: Cursor) -> str:
+def _last_byte_message(site: Site, live: LiveSession, cursor: Cursor) -> str:
     """The turn of an open answer, and the ms since its last byte, if changed."""
-    known, cursor.heard = cursor.heard, live.heard
-    turn, (number, at_ms) = live.session.turn, live.heard
+    known, cursor.heard = cursor.heard, live.last_byte
+    turn, (number, at_ms) = live.session.turn, live.last_byte
     open_turn = turn is not None and turn.open and turn.number == number
-    if cursor.by_seq or live.heard == known or not open_turn:
+    if cursor.by_seq or live.last_byte == known or not open_turn:
         return ""
     return message(f"{number} {max(0, site.engine.sessions.clock() - at_ms)}", event="heard")
 
 
-def _settled(seen: Sequence[Logged] | None) -> bool:
+def _may_change_setup(seen: Sequence[Logged] | None) -> bool:
     """Whether Setup may have changed: it depends on more than the session, so only the page's
     stream draws it."""
     return seen is None or any(isinstance(logged.event, SettingsChanged) for logged in seen)
@@ -329,10 +331,10 @@ async def _rules(site: Site, session_id: str, cursor: Cursor, *, settled: bool) 
     if cursor.by_seq or (version == cursor.rules and not settled):
         return ""
     cursor.rules = version
-    return await drawn_rules(site, session_id)
+    return await rules_partial(site, session_id)
 
 
-def _stored(site: Site, cursor: Cursor) -> str:
+def _changed_banner(site: Site, cursor: Cursor) -> str:
     """Why nothing can be saved, if that differs from what this reader has."""
     store = store_banner(site.env)
     if cursor.by_seq or store == cursor.store:
@@ -351,7 +353,7 @@ def _messages(html: str, grow: Sequence[object], id: str) -> str:
     return text
 
 
-def _titled(site: Site, view: View, cursor: Cursor) -> str:
+def _changed_head(site: Site, view: View, cursor: Cursor) -> str:
     """The head if its title or its tap's stop setting differs from what this reader has: neither is
     an event of the session."""
     shown = (view.title, view.pinned, view.archived, view.tags, view.stops_at)
@@ -361,7 +363,7 @@ def _titled(site: Site, view: View, cursor: Cursor) -> str:
     return frame_html(site.env, view, [Touch("head", "changed")])
 
 
-def _docked(site: Site, view: View, cursor: Cursor) -> str:
+def _changed_dock(site: Site, view: View, cursor: Cursor) -> str:
     """The dock if what runs without asking has changed: rules are not events."""
     if view.unasked == cursor.unasked:
         return ""
@@ -377,10 +379,10 @@ def _list(site: Site, view: View, cursor: Cursor) -> str:
     return frame_html(site.env, view, [Touch("list", "changed")])
 
 
-def _since(sessions: SessionStore, live: LiveSession, cursor: Cursor) -> list[Logged] | None:
+def _events_since(sessions: SessionStore, live: LiveSession, cursor: Cursor) -> list[Logged] | None:
     """The events of this session after the cursor; None if the cursor is unknown."""
     if not cursor.by_seq:
-        return sessions.since(live, cursor.position)
+        return sessions.events_since(live, cursor.position)
     if cursor.seq < 0 or cursor.seq > live.session.seq:
         return None
-    return sessions.since_seq(live, cursor.seq)
+    return sessions.events_since_seq(live, cursor.seq)

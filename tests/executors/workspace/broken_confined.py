@@ -10,9 +10,9 @@ sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "../.
 from playground.executors.workspace import confined
 
 
-def refused(name: str, *arguments: object) -> None:
+def deny_access(name: str, *arguments: object) -> None:
     raise OSError(1, os.strerror(1), name)
 
 
-confined.called = refused
+confined.call_libc = deny_access
 confined.main()

@@ -87,7 +87,9 @@ def interpreter() -> str:
     pytest.skip("no Python here that a user without rights may start")
 
 
-def told(folder: Path, *commands: tuple[str, str, bool], nobody: bool = True) -> dict[str, Any]:
+def run_confined(
+    folder: Path, *commands: tuple[str, str, bool], nobody: bool = True
+) -> dict[str, Any]:
     python = interpreter() if nobody else sys.executable
     words = [python, "-B", "-c", SCRIPT, str(ROOT / "app"), str(folder), json.dumps(commands)]
     user = as_nobody() if nobody else {}
@@ -112,7 +114,7 @@ def test_a_user_without_rights_has_a_sandbox(folder: Path) -> None:
     outside.write_text("not for the command")
     outside.chmod(0o666)
     try:
-        answer = told(
+        answer = run_confined(
             folder,
             ("own", "echo mine > own; cat own; id -u", True),
             ("outside", f"cat {outside}; echo x > {outside}; ls /home", True),
@@ -137,7 +139,7 @@ def test_a_user_without_rights_has_a_sandbox(folder: Path) -> None:
 @pytest.mark.parametrize("confine", [True, False])
 def test_accidents_are_ended_with_all_they_started(folder: Path, confine: bool) -> None:
     mark = f"71{os.getpid()}"
-    answer = told(
+    answer = run_confined(
         folder,
         ("loop", "while :; do :; done", confine),
         ("bomb", f"b() {{ b | b & }}; b 2>/dev/null; sleep 1; echo {mark}", confine),
@@ -160,7 +162,7 @@ def test_accidents_are_ended_with_all_they_started(folder: Path, confine: bool) 
 def test_nothing_of_the_kernel_can_be_changed(folder: Path, nobody: bool) -> None:
     if not nobody and os.geteuid() == 0:
         os.chown(folder, 0, 0)
-    answer = told(folder, ("kernel", KERNEL, True), nobody=nobody)
+    answer = run_confined(folder, ("kernel", KERNEL, True), nobody=nobody)
     if answer["missing"]:
         pytest.skip(f"no sandbox here: {answer['missing']}")
     *_, descriptors = answer["kernel"][1].splitlines()
@@ -174,7 +176,7 @@ def test_a_command_of_root_owns_nothing_outside(folder: Path) -> None:
     os.chown(folder, 0, 0)
     (folder / "mine").write_text("1")
     bomb = "for i in $(seq 400); do sleep 2 & done; echo all"
-    answer = told(
+    answer = run_confined(
         folder,
         ("map", "cat /proc/self/uid_map", True),
         ("own", "echo 2 >> mine; chmod 600 mine; mkdir d; mv mine d/y; cat d/y", True),
@@ -195,7 +197,7 @@ def test_a_command_of_root_owns_nothing_outside(folder: Path) -> None:
 def test_where_no_folder_can_be_lent_nothing_is_open_either(folder: Path) -> None:
     """A folder of another user is one; so is one on a file system without idmapped mounts."""
     folder.chmod(0o777)
-    answer = told(folder, ("map", "cat /proc/self/uid_map", True), ("kernel", KERNEL, True),
+    answer = run_confined(folder, ("map", "cat /proc/self/uid_map", True), ("kernel", KERNEL, True),
                   nobody=False)  # fmt: skip
     if answer["missing"]:
         pytest.skip(f"no sandbox here: {answer['missing']}")

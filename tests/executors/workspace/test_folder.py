@@ -111,8 +111,8 @@ def test_a_walk_tells_links_and_does_not_follow_them(folder: Folder) -> None:
     os.mkfifo(folder.root / "pipe")
     (folder.root / "b").mkdir()
     (folder.root / "b" / "c").write_bytes(b"12")
-    matches = [(entry.path, entry.kind) for entry in folder.walk()]
-    assert matches == [("b", "folder"), ("b/c", "file"), ("link", "link"), ("pipe", "other")]
+    entries = [(entry.path, entry.kind) for entry in folder.walk()]
+    assert entries == [("b", "folder"), ("b/c", "file"), ("link", "link"), ("pipe", "other")]
     assert [entry.path for entry in folder.walk("b")] == ["b/c"]
     assert code(lambda: list(folder.walk("link"))) == "E5"
 
@@ -217,17 +217,17 @@ class Swapping:
 
 
 def test_races_to_read(folder: Folder) -> None:
-    seen = {"own": 0, "E5": 0, "E6": 0, "E7": 0}
+    counts = {"own": 0, "E5": 0, "E6": 0, "E7": 0}
     with Swapping(folder):
         for place in range(2 * ROUNDS):
             try:
                 data, _ = folder.read("file" if place % 2 else "here/secret", 100)
             except WorkspaceError as trouble:
-                seen[trouble.code] += 1
+                counts[trouble.code] += 1
             else:
                 assert data == b"own"
-                seen["own"] += 1
-    assert sum(seen.values()) == 2 * ROUNDS
+                counts["own"] += 1
+    assert sum(counts.values()) == 2 * ROUNDS
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ def text(history: History, path: str = "a") -> str | None:
     return history.files.read(path, 100)[0].decode() if history.files.exists(path) else None
 
 
-def written(history: History, *texts: bytes) -> None:
+def write_texts(history: History, *texts: bytes) -> None:
     for data in texts:
         before = history.files.read("a", 100)[0] if history.files.exists("a") else None
         history.write("a", before, data, "1.0", 5)
@@ -33,7 +33,7 @@ def code(history: History, number: int) -> str:
 
 
 def test_undo_and_undo_of_undo(history: History) -> None:
-    written(history, b"one", b"two")
+    write_texts(history, b"one", b"two")
     assert history.undo(2, 6).by == "undo 2"
     assert text(history) == "one"
     history.undo(3, 7)
@@ -48,7 +48,7 @@ def test_undo_and_undo_of_undo(history: History) -> None:
 
 
 def test_a_file_that_was_made_goes_and_comes_back(history: History) -> None:
-    written(history, b"one")
+    write_texts(history, b"one")
     history.undo(1, 6)
     assert text(history) is None
     history.undo(2, 7)
@@ -56,7 +56,7 @@ def test_a_file_that_was_made_goes_and_comes_back(history: History) -> None:
 
 
 def test_what_was_changed_since_is_not_overwritten(history: History) -> None:
-    written(history, b"one", b"two")
+    write_texts(history, b"one", b"two")
     assert code(history, 1) == "E2"
     history.files.write("a", b"by a command")
     assert code(history, 2) == "E2"
@@ -67,7 +67,7 @@ def test_what_was_changed_since_is_not_overwritten(history: History) -> None:
 
 
 def test_a_link_in_its_place_is_not_followed(history: History) -> None:
-    written(history, b"one")
+    write_texts(history, b"one")
     outside = history.files.root.parent / "outside"
     outside.write_bytes(b"one")
     (history.files.root / "a").unlink()
@@ -77,7 +77,7 @@ def test_a_link_in_its_place_is_not_followed(history: History) -> None:
 
 
 def test_it_lies_beside_the_folder_for_this_user_alone(history: History) -> None:
-    written(history, b"one")
+    write_texts(history, b"one")
     place = history.files.root.with_name("s.history")
     assert place.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in place.iterdir()} == {0o600}
@@ -86,19 +86,19 @@ def test_it_lies_beside_the_folder_for_this_user_alone(history: History) -> None
 
 def test_the_oldest_are_forgotten(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CHANGES", 3)
-    written(history, *(f"text {place}".encode() for place in range(6)))
+    write_texts(history, *(f"text {place}".encode() for place in range(6)))
     assert [change.number for change in history.changes] == [4, 5, 6]
     place = history.files.root.with_name("s.history")
     assert len(list(place.iterdir())) == 1 + 4  # the index, and what three changes need
     monkeypatch.setattr(module, "MOST_BYTES", 10)
-    written(history, b"more")
+    write_texts(history, b"more")
     assert [change.number for change in history.changes] == [7]
     history.undo(7, 9)
     assert text(history) == "text 5"
 
 
 def test_what_was_read_is_known_after_a_restart(history: History) -> None:
-    written(history, b"one")
+    write_texts(history, b"one")
     data, status = history.files.read("a", 100)
     again = History(history.files.root)
     again.check_known("a", status, data)
@@ -113,7 +113,7 @@ def test_what_was_read_is_bounded(history: History, monkeypatch: pytest.MonkeyPa
     history.files.write("a", b"x")
     data, status = history.files.read("a", 9)
     for path in ("a", "b", "c"):
-        history.saw(path, status, data)
+        history.mark_read(path, status, data)
     with pytest.raises(WorkspaceError, match="E1"):
         history.check_known("a", status, data)
     history.check_known("c", status, data)
@@ -121,7 +121,7 @@ def test_what_was_read_is_bounded(history: History, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"changes": [{"x": 1}], "read": {}}'])
 def test_a_damaged_index_is_told(history: History, damage: str) -> None:
-    written(history, b"one")
+    write_texts(history, b"one")
     (history.files.root.with_name("s.history") / "index.json").write_text(damage)
     with pytest.raises(WorkspaceError, match=r"index.json is damaged. Delete it."):
         history.undo(1, 6)

@@ -160,7 +160,7 @@ def pdf(*texts: str, password: str = "") -> bytes:
     return out.getvalue()
 
 
-async def told(tmp_path: Path, data: bytes, pages: str = "") -> tuple[str, bool]:
+async def read_pdf(tmp_path: Path, data: bytes, pages: str = "") -> tuple[str, bool]:
     working = Working(tmp_path / "s")
     working.folder.mkdir(exist_ok=True)
     (working.folder / "a.pdf").write_bytes(data)
@@ -171,11 +171,11 @@ async def told(tmp_path: Path, data: bytes, pages: str = "") -> tuple[str, bool]
 
 async def test_pdf(tmp_path: Path) -> None:
     data = pdf("first", "second", "third")
-    text, bad = await told(tmp_path, data)
+    text, bad = await read_pdf(tmp_path, data)
     assert (bad, text.split("\n")[:2]) == (False, ["--- page 1 of 3 ---", "first"])
-    text, bad = await told(tmp_path, data, "2-3")
+    text, bad = await read_pdf(tmp_path, data, "2-3")
     assert (bad, text) == (False, "--- page 2 of 3 ---\nsecond\n--- page 3 of 3 ---\nthird\n")
-    assert "has 3 pages" in (await told(tmp_path, data, "4"))[0]
+    assert "has 3 pages" in (await read_pdf(tmp_path, data, "4"))[0]
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ async def test_a_pdf_that_cannot_be_read(tmp_path: Path) -> None:
         (pdf("first")[:300], "E9"),
         (b"%PDF-1.4\n" + b"1 0 obj<</Length 99>>stream\n" * 99, "E9"),
     ):
-        text, bad = await told(tmp_path, data)
+        text, bad = await read_pdf(tmp_path, data)
         assert (bad, message in text, "secret" in text.replace("E9", "")) == (True, True, False)
 
 
@@ -196,5 +196,5 @@ async def test_a_pdf_that_never_ends_is_ended(
     script.write_text("while True: pass")
     monkeypatch.setitem(files._EXTRACTORS, "pdf", script)
     monkeypatch.setattr(files, "PDF_S", 0.5)
-    text, _ = await told(tmp_path, pdf("first"))
+    text, _ = await read_pdf(tmp_path, pdf("first"))
     assert text.startswith("E8 too large: a.pdf took longer than 0.5 s")

@@ -87,11 +87,11 @@ def test_no_pattern_backtracks(folder: Folder) -> None:
 
 
 def test_a_search_stops_when_told(folder: Folder) -> None:
-    asked = []
+    stop_checks = []
 
     def stopped() -> bool:
-        asked.append(True)
-        return len(asked) > 1
+        stop_checks.append(True)
+        return len(stop_checks) > 1
 
     assert (
         search_files(folder, FileSearch("def"), stopped) == "a.py:2:def one():\na.py:5:def two():"

@@ -28,16 +28,16 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def working(tmp_path: Path) -> Working:
+def workspace(tmp_path: Path) -> Working:
     return Working(tmp_path / "files" / "s")
 
 
-async def boxed(working: Working, command: str) -> str:
+async def boxed(workspace: Working, command: str) -> str:
     """What a command prints in the sandbox, without its last line."""
-    missing = await working.workspace.sandbox()
+    missing = await workspace.workspace.sandbox()
     if missing:
         pytest.skip(f"no sandbox here: {missing}")
-    result = await working.call("run_shell", command=command)
+    result = await workspace.call("run_shell", command=command)
     return result.text.rpartition("[")[0].strip()
 
 
@@ -55,52 +55,52 @@ async def boxed(working: Working, command: str) -> str:
     ],
 )
 async def test_result(
-    working: Working, command: str, message: str, bad: bool, opened: bool
+    workspace: Working, command: str, message: str, bad: bool, opened: bool
 ) -> None:
-    if not opened and (missing := await working.workspace.sandbox()):
+    if not opened and (missing := await workspace.workspace.sandbox()):
         pytest.skip(f"no sandbox here: {missing}")
-    run = working.open_shell(command) if opened else working.call("run_shell", command=command)
+    run = workspace.open_shell(command) if opened else workspace.call("run_shell", command=command)
     result = await run
     assert message in result.text
     assert (result.is_error, "without the sandbox" in result.text) == (bad, opened)
 
 
-async def test_the_sandbox_shows_the_folder_and_a_system_to_read(working: Working) -> None:
-    working.folder.mkdir(parents=True)
-    outside = working.folder.parent / "other"
+async def test_the_sandbox_shows_the_folder_and_a_system_to_read(workspace: Working) -> None:
+    workspace.folder.mkdir(parents=True)
+    outside = workspace.folder.parent / "other"
     outside.write_text("not for the command")
-    assert await boxed(working, "echo mine > a; cat a") == "mine"
-    assert (working.folder / "a").read_text() == "mine\n"
+    assert await boxed(workspace, "echo mine > a; cat a") == "mine"
+    assert (workspace.folder / "a").read_text() == "mine\n"
     paths = (outside, Path(__file__), "/root", "/home", "/var")
-    output = await boxed(working, "; ".join(f"cat '{path}'" for path in paths))
+    output = await boxed(workspace, "; ".join(f"cat '{path}'" for path in paths))
     assert ["No such file" in line for line in output.splitlines()] == [True] * len(paths), output
     places = ("/", "/usr", "/etc", "/bin", "/proc/sys/kernel")
     output = await boxed(
-        working, "; ".join(f"touch '{place}/mine' && echo made" for place in places)
+        workspace, "; ".join(f"touch '{place}/mine' && echo made" for place in places)
     )
     assert "made" not in output
     assert not Path("/usr/mine").exists()
-    await boxed(working, f"touch '{working.folder.parent}/mine'")  # in its own /tmp, if at all
-    assert not (working.folder.parent / "mine").exists()
+    await boxed(workspace, f"touch '{workspace.folder.parent}/mine'")  # in its own /tmp, if at all
+    assert not (workspace.folder.parent / "mine").exists()
     assert outside.read_text() == "not for the command"
-    assert await boxed(working, "echo x > /tmp/here && cat /tmp/here; ls /home /root /var") != ""
+    assert await boxed(workspace, "echo x > /tmp/here && cat /tmp/here; ls /home /root /var") != ""
     assert not Path("/tmp/here").exists()
 
 
-async def test_the_sandbox_has_no_network_and_no_neighbours(working: Working) -> None:
+async def test_the_sandbox_has_no_network_and_no_neighbours(workspace: Working) -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         port = listening.getsockname()[1]
         code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
-        output = await boxed(working, f'/usr/bin/python3 -c "{code}" 2>&1 || echo refused')
+        output = await boxed(workspace, f'/usr/bin/python3 -c "{code}" 2>&1 || echo refused')
         assert output.endswith("refused")
-    assert await boxed(working, "grep -c eth /proc/self/net/dev") == "0"
-    assert str(os.getpid()) not in (await boxed(working, "ls /proc")).split()
-    assert await boxed(working, f"kill -0 {os.getpid()} 2>/dev/null && echo there") == ""
+    assert await boxed(workspace, "grep -c eth /proc/self/net/dev") == "0"
+    assert str(os.getpid()) not in (await boxed(workspace, "ls /proc")).split()
+    assert await boxed(workspace, f"kill -0 {os.getpid()} 2>/dev/null && echo there") == ""
 
 
-async def test_the_sandbox_cannot_be_left(working: Working) -> None:
+async def test_the_sandbox_cannot_be_left(workspace: Working) -> None:
     tricks = (
         "mount -o remount,rw,bind /usr",
         "umount -l /usr",
@@ -111,71 +111,73 @@ async def test_the_sandbox_cannot_be_left(working: Working) -> None:
         "false",
     )
     output = await boxed(
-        working, "\n".join(f"{trick} 2>/dev/null || echo 'no {trick}'" for trick in tricks)
+        workspace, "\n".join(f"{trick} 2>/dev/null || echo 'no {trick}'" for trick in tricks)
     )
     assert output.splitlines() == [f"no {trick}" for trick in tricks]
-    output = await boxed(working, "grep -e CapBnd -e NoNewPrivs /proc/self/status")
+    output = await boxed(workspace, "grep -e CapBnd -e NoNewPrivs /proc/self/status")
     assert output == "CapBnd:\t0000000000000000\nNoNewPrivs:\t1"
 
 
-async def test_links_made_by_a_command_lead_the_file_tools_nowhere(working: Working) -> None:
-    (working.folder.parent).mkdir(parents=True)
-    (working.folder.parent / "secret").write_text("secret")
-    await working.open_shell("ln -s ../secret link; ln -s .. up; ln ../secret hard; mkfifo pipe")
+async def test_links_made_by_a_command_lead_the_file_tools_nowhere(workspace: Working) -> None:
+    (workspace.folder.parent).mkdir(parents=True)
+    (workspace.folder.parent / "secret").write_text("secret")
+    await workspace.open_shell("ln -s ../secret link; ln -s .. up; ln ../secret hard; mkfifo pipe")
     for path, code in (("link", "E5"), ("up/secret", "E5"), ("hard", "E5"), ("pipe", "E7")):
-        assert (path, await working.code("read_file", path=path)) == (path, code)
-        assert (path, await working.code("write_file", path=path, content="x")) == (path, code)
-    assert "secret:" not in await working.text("search_files", pattern="secret")
-    assert (working.folder.parent / "secret").read_text() == "secret"
+        assert (path, await workspace.code("read_file", path=path)) == (path, code)
+        assert (path, await workspace.code("write_file", path=path, content="x")) == (path, code)
+    assert "secret:" not in await workspace.text("search_files", pattern="secret")
+    assert (workspace.folder.parent / "secret").read_text() == "secret"
 
 
 async def test_keys_are_not_in_the_environment(
-    working: Working, monkeypatch: pytest.MonkeyPatch
+    workspace: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "canary-7777")
     monkeypatch.setenv("LD_PRELOAD_X", "canary-7777")
-    result = await working.open_shell("env; cat /proc/self/environ; cat /proc/$PPID/environ")
+    result = await workspace.open_shell("env; cat /proc/self/environ; cat /proc/$PPID/environ")
     assert "canary" not in result.text
     assert "PATH=" in result.text
 
 
 @pytest.mark.parametrize("opened", [True, False])
-async def test_what_is_left_running_ends_with_it(working: Working, opened: bool) -> None:
+async def test_what_is_left_running_ends_with_it(workspace: Working, opened: bool) -> None:
     mark = f"98{os.getpid()}{int(opened)}"
     command = (
         f"setsid sleep {mark} & (setsid sleep {mark} &) ; nohup sleep {mark} >/dev/null & echo ok"
     )
-    result = await working.open_shell(command) if opened else None
+    result = await workspace.open_shell(command) if opened else None
     if result is None:
-        assert await boxed(working, command) == "ok"
+        assert await boxed(workspace, command) == "ok"
     assert alive(f"sleep\0{mark}") == []
 
 
 @pytest.mark.parametrize("opened", [True, False])
-async def test_its_time_is_limited_and_what_it_said_is_kept(working: Working, opened: bool) -> None:
+async def test_its_time_is_limited_and_what_it_said_is_kept(
+    workspace: Working, opened: bool
+) -> None:
     mark = f"97{os.getpid()}{int(opened)}"
-    given = {"command": f"echo begun; sleep {mark}", "timeout_s": 500}
+    arguments = {"command": f"echo begun; sleep {mark}", "timeout_s": 500}
     code = OPEN if opened else ""
-    call = working.invocation("run_shell", given, code=code, timeout_s=1800.0)
-    if not opened and (missing := await working.workspace.sandbox()):
+    call = workspace.invocation("run_shell", arguments, code=code, timeout_s=1800.0)
+    if not opened and (missing := await workspace.workspace.sandbox()):
         pytest.skip(f"no sandbox here: {missing}")
-    result = await working.run(call, over_once(call, "begun"))
+    result = await workspace.run(call, over_once(call, "begun"))
     assert (result.text, result.kind) == ("begun\n\n[ended after 0 s, its limit]", "timeout")
     assert alive(f"sleep\0{mark}") == []
 
 
-async def test_the_limit_of_the_tool_holds_too(working: Working) -> None:
+async def test_the_limit_of_the_tool_holds_too(workspace: Working) -> None:
     """But for a moment, in which what was printed is saved."""
-    given = {"command": "echo begun; sleep 60", "timeout_s": 600}
-    call = working.invocation("run_shell", given, code=OPEN, timeout_s=505.5)
-    result = await working.run(call, over_once(call, "begun"))
+    arguments = {"command": "echo begun; sleep 60", "timeout_s": 600}
+    call = workspace.invocation("run_shell", arguments, code=OPEN, timeout_s=505.5)
+    result = await workspace.run(call, over_once(call, "begun"))
     assert (result.text, result.kind) == ("begun\n\n[ended after 0.5 s, its limit]", "timeout")
 
 
-async def test_cancelled_it_is_gone(working: Working) -> None:
+async def test_cancelled_it_is_gone(workspace: Working) -> None:
     mark = f"96{os.getpid()}"
-    call = working.invocation("run_shell", {"command": f"sleep {mark}"}, code=OPEN)
-    task = asyncio.create_task(working.run(call))
+    call = workspace.invocation("run_shell", {"command": f"sleep {mark}"}, code=OPEN)
+    task = asyncio.create_task(workspace.run(call))
     await wait_until(lambda: bool(alive(f"sleep\0{mark}")))
     task.cancel()
     with anyio.fail_after(20), pytest.raises(asyncio.CancelledError):
@@ -183,8 +185,8 @@ async def test_cancelled_it_is_gone(working: Working) -> None:
     assert alive(f"sleep\0{mark}") == []
 
 
-async def test_a_flood_keeps_its_beginning_and_end(working: Working) -> None:
-    result = await working.open_shell(
+async def test_a_flood_keeps_its_beginning_and_end(workspace: Working) -> None:
+    result = await workspace.open_shell(
         "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last"
     )
     assert result.text.startswith("first\nxxx")
@@ -193,9 +195,11 @@ async def test_a_flood_keeps_its_beginning_and_end(working: Working) -> None:
     assert len(result.text) < shell.HEAD + shell.TAIL + 500
 
 
-async def test_an_endless_flood_is_ended(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_flood_is_ended(
+    workspace: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shell, "MAX_OUTPUT", 1_000_000)
-    result = await working.open_shell("yes")
+    result = await workspace.open_shell("yes")
     assert result.kind == "too_large"
     assert "ended, because it printed more than" in result.text
     assert len(result.text) < shell.HEAD + shell.TAIL + 500
@@ -211,18 +215,18 @@ def test_output_counts_what_it_drops() -> None:
     assert output.take() == ""
 
 
-async def test_limits_against_accidents(working: Working) -> None:
-    result = await working.open_shell("ulimit -f; ulimit -n; ulimit -c; ulimit -v")
+async def test_limits_against_accidents(workspace: Working) -> None:
+    result = await workspace.open_shell("ulimit -f; ulimit -n; ulimit -c; ulimit -v")
     assert result.text.split("\n")[:4] == ["524288", "1024", "0", str(4 << 20)]
-    assert (await working.open_shell("head -c 300000000 /dev/zero > big")).is_error
+    assert (await workspace.open_shell("head -c 300000000 /dev/zero > big")).is_error
 
 
 # What is said before it runs.
 
 
-async def checked(working: Working, command: str) -> tuple[str, list[str], bool]:
+async def check_command(workspace: Working, command: str) -> tuple[str, list[str], bool]:
     arguments = json.dumps({"command": command})
-    call_check = await working.executors.checked("s", TOOLS["run_shell"], arguments)
+    call_check = await workspace.executors.check_before_run("s", TOOLS["run_shell"], arguments)
     return (
         call_check.code,
         [problem.kind for problem in call_check.problems],
@@ -231,52 +235,54 @@ async def checked(working: Working, command: str) -> tuple[str, list[str], bool]
 
 
 async def test_where_there_is_no_sandbox_it_says_so_and_always_asks(
-    working: Working, monkeypatch: pytest.MonkeyPatch
+    workspace: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def none(folder: Path) -> str:
         return "namespaces are switched off"
 
     monkeypatch.setattr(shell, "sandbox", none)
-    assert await checked(working, "rm x") == (OPEN, ["caution"], False)
+    assert await check_command(workspace, "rm x") == (OPEN, ["caution"], False)
     arguments = json.dumps({"command": "rm x"})
-    call_check = await working.executors.checked("s", TOOLS["run_shell"], arguments)
+    call_check = await workspace.executors.check_before_run("s", TOOLS["run_shell"], arguments)
     assert "no sandbox (namespaces are switched off)" in call_check.problems[0].message
     # What was decided is what runs: without a sandbox only where the card said so.
-    result = await working.run(working.invocation("run_shell", {"command": "echo x"}, code=OPEN))
+    result = await workspace.run(
+        workspace.invocation("run_shell", {"command": "echo x"}, code=OPEN)
+    )
     assert ", without the sandbox]" in result.text
 
 
-async def test_where_there_is_one_it_says_so(working: Working) -> None:
-    if missing := await working.workspace.sandbox():
+async def test_where_there_is_one_it_says_so(workspace: Working) -> None:
+    if missing := await workspace.workspace.sandbox():
         pytest.skip(f"no sandbox here: {missing}")
-    assert await checked(working, "ls") == ("", ["note"], True)
-    assert await checked(working, "make") == ("", ["note"], False)
+    assert await check_command(workspace, "ls") == ("", ["note"], True)
+    assert await check_command(workspace, "make") == ("", ["note"], False)
 
 
 async def test_never_without_the_sandbox_that_was_promised(
-    working: Working, monkeypatch: pytest.MonkeyPatch
+    workspace: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sandbox was there when it was decided, and cannot be made now: nothing runs."""
     broken = Path(__file__).with_name("broken_confined.py")
     monkeypatch.setattr(shell, "_CONFINED", broken)
-    result = await working.call("run_shell", command="touch ran")
+    result = await workspace.call("run_shell", command="touch ran")
     assert result.text.startswith("E13 the system refused: Nothing was run, because the sandbox")
     assert "Operation not permitted (unshare)" in result.text
-    assert list(working.folder.iterdir()) == []
+    assert list(workspace.folder.iterdir()) == []
     with anyio.fail_after(20):
-        assert await shell.sandbox(working.folder) == "Operation not permitted (unshare)"
+        assert await shell.sandbox(workspace.folder) == "Operation not permitted (unshare)"
 
 
-async def test_lifted_for_one_call(working: Working) -> None:
-    call = working.invocation("run_shell", {"command": f"ls '{Path(__file__).parent}'"})
-    result = await working.run(replace(call, lift=True))
+async def test_lifted_for_one_call(workspace: Working) -> None:
+    call = workspace.invocation("run_shell", {"command": f"ls '{Path(__file__).parent}'"})
+    result = await workspace.run(replace(call, lift=True))
     assert "test_shell.py" in result.text
     assert ", without the sandbox]" in result.text
 
 
-async def test_no_shell_no_trouble(working: Working, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_shell_no_trouble(workspace: Working, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    result = await working.open_shell("true")
+    result = await workspace.open_shell("true")
     assert result.text.startswith("E13 the system refused: The shell cannot be started")
 
 
@@ -307,7 +313,7 @@ async def test_the_server_is_killed_and_nothing_runs_on(tmp_path: Path) -> None:
         await wait_until(lambda: alive(mark) == [])
 
 
-async def test_a_folder_that_a_command_shut_is_opened_again(working: Working) -> None:
-    await working.call("run_shell", command="chmod 000 .")
-    result = await working.call("run_shell", command="echo here")
+async def test_a_folder_that_a_command_shut_is_opened_again(workspace: Working) -> None:
+    await workspace.call("run_shell", command="chmod 000 .")
+    result = await workspace.call("run_shell", command="echo here")
     assert (result.is_error, result.text.splitlines()[0]) == (False, "here")

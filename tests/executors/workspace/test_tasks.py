@@ -28,98 +28,98 @@ ENDS: list[tuple[str, Any, str]] = [
 
 
 @pytest.fixture
-def working(tmp_path: Path) -> Working:
+def workspace(tmp_path: Path) -> Working:
     return Working(tmp_path / "files" / "s")
 
 
-async def begun(working: Working, command: str) -> str:
+async def start_task(workspace: Working, command: str) -> str:
     """The id of a task that runs `command`."""
-    result = await working.open_shell(command, background=True)
+    result = await workspace.open_shell(command, background=True)
     assert not result.is_error, result.text
     return result.text.split(" as ")[1].split(",")[0]
 
 
-def ended(working: Working) -> list[str]:
-    return [event.how for _, event in working.told if isinstance(event, TaskEnded)]
+def task_endings(workspace: Working) -> list[str]:
+    return [event.how for _, event in workspace.events if isinstance(event, TaskEnded)]
 
 
-async def test_begun_read_and_ended_by_itself(working: Working) -> None:
-    task = await begun(
-        working, "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; exit 4"
+async def test_begun_read_and_ended_by_itself(workspace: Working) -> None:
+    task = await start_task(
+        workspace, "echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; exit 4"
     )
-    assert working.told == [("s", TaskStarted(task, "1.0", working.told[0][1].title))]  # type: ignore[union-attr]
+    assert workspace.events == [("s", TaskStarted(task, "1.0", workspace.events[0][1].title))]  # type: ignore[union-attr]
     read: list[str] = []
     with anyio.fail_after(20):
         while "one" not in "".join(read):
-            read.append(await working.text("read_task", task_id=task))
+            read.append(await workspace.text("read_task", task_id=task))
             await anyio.sleep(0.01)
     assert read[-1] == "one\n[running]"
-    assert await working.text("read_task", task_id=task) == "[running]"
-    (working.folder / "go").touch()
-    await wait_until(lambda: bool(ended(working)))
-    assert await working.text("read_task", task_id=task) == "two\n[exit code 4]"
-    assert await working.text("read_task", task_id=task) == "[exit code 4]"
-    assert ended(working) == ["exit code 4"]
+    assert await workspace.text("read_task", task_id=task) == "[running]"
+    (workspace.folder / "go").touch()
+    await wait_until(lambda: bool(task_endings(workspace)))
+    assert await workspace.text("read_task", task_id=task) == "two\n[exit code 4]"
+    assert await workspace.text("read_task", task_id=task) == "[exit code 4]"
+    assert task_endings(workspace) == ["exit code 4"]
 
 
-async def test_in_the_sandbox_too(working: Working) -> None:
-    if missing := await working.workspace.sandbox():
+async def test_in_the_sandbox_too(workspace: Working) -> None:
+    if missing := await workspace.workspace.sandbox():
         pytest.skip(f"no sandbox here: {missing}")
     mark = f"94{os.getpid()}"
-    text = await working.text("run_shell", command=f"sleep {mark}", background=True)
+    text = await workspace.text("run_shell", command=f"sleep {mark}", background=True)
     assert text == "It runs in the background as task-1-0; read_task tells what it prints."
     await wait_until(lambda: len(alive(f"sleep\0{mark}")) == 1)
-    await working.text("stop_task", task_id="task-1-0")
+    await workspace.text("stop_task", task_id="task-1-0")
     assert alive(f"sleep\0{mark}") == []
 
 
 @pytest.mark.parametrize(("by", "end", "how"), ENDS, ids=[end[0] for end in ENDS])
-async def test_ended_by(working: Working, by: str, end: Any, how: str) -> None:
+async def test_ended_by(workspace: Working, by: str, end: Any, how: str) -> None:
     mark = f"93{os.getpid()}"
     command = f"trap '' TERM; setsid sleep {mark} & sleep {mark}"
-    task = await begun(working, command)
+    task = await start_task(workspace, command)
     await wait_until(lambda: len(alive(f"sleep\0{mark}")) == 2)
     with anyio.fail_after(20):
-        await end(working, task)
+        await end(workspace, task)
     assert alive(f"sleep\0{mark}") == []
-    assert ended(working) == [how]
+    assert task_endings(workspace) == [how]
     with anyio.fail_after(20):
-        await end(working, task)
-    assert ended(working) == [how]
+        await end(workspace, task)
+    assert task_endings(workspace) == [how]
 
 
-async def test_another_session_is_left_alone(working: Working) -> None:
-    task = await begun(working, "sleep 60")
+async def test_another_session_is_left_alone(workspace: Working) -> None:
+    task = await start_task(workspace, "sleep 60")
     with anyio.fail_after(20):
-        await working.executors.forget("another")
-    assert await working.text("read_task", task_id=task) == "[running]"
-    await working.executors.close()
+        await workspace.executors.forget("another")
+    assert await workspace.text("read_task", task_id=task) == "[running]"
+    await workspace.executors.close()
 
 
 async def test_no_more_than_a_few_at_once(
-    working: Working, monkeypatch: pytest.MonkeyPatch
+    workspace: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_RUNNING", 1)
-    await begun(working, "sleep 60")
-    result = await working.open_shell("sleep 60", background=True)
+    await start_task(workspace, "sleep 60")
+    result = await workspace.open_shell("sleep 60", background=True)
     assert result.text.startswith("E12")
     assert "Stop one with stop_task" in result.text
-    await working.executors.close()
+    await workspace.executors.close()
 
 
 async def test_the_oldest_that_ended_are_forgotten(
-    working: Working, monkeypatch: pytest.MonkeyPatch
+    workspace: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_KEPT", 2)
     ids = []
     for _ in range(4):
-        ids.append(await begun(working, "true"))
-        await wait_until(lambda: len(ended(working)) == len(ids))
-    assert await working.code("read_task", task_id=ids[0]) == "E12"
-    assert await working.text("read_task", task_id=ids[-1]) == "[exit code 0]"
+        ids.append(await start_task(workspace, "true"))
+        await wait_until(lambda: len(task_endings(workspace)) == len(ids))
+    assert await workspace.code("read_task", task_id=ids[0]) == "E12"
+    assert await workspace.text("read_task", task_id=ids[-1]) == "[exit code 0]"
 
 
-async def test_cancelled_while_it_begins(working: Working) -> None:
+async def test_cancelled_while_it_begins(workspace: Working) -> None:
     """The call is cancelled before the task is written down: it is ended, and so is its story."""
     mark = f"92{os.getpid()}"
     waiting = asyncio.Event()
@@ -131,9 +131,11 @@ async def test_cancelled_while_it_begins(working: Working) -> None:
             waiting.set()
             await asyncio.Event().wait()
 
-    working.workspace.tasks = Tasks(tell)
-    given = {"command": f"sleep {mark}", "background": True}
-    call = asyncio.create_task(working.run(working.invocation("run_shell", given, code=OPEN)))
+    workspace.workspace.tasks = Tasks(tell)
+    arguments = {"command": f"sleep {mark}", "background": True}
+    call = asyncio.create_task(
+        workspace.run(workspace.invocation("run_shell", arguments, code=OPEN))
+    )
     with anyio.fail_after(20):
         await waiting.wait()
         call.cancel()

@@ -80,27 +80,27 @@ SAFE: list[tuple[str, dict[str, Any], bool]] = [
 
 
 @pytest.fixture
-def working(tmp_path: Path) -> Working:
+def workspace(tmp_path: Path) -> Working:
     return Working(tmp_path / "files" / "s")
 
 
-async def test_write_read_edit(working: Working) -> None:
-    assert await working.text("write_file", path="src/a.py", content="one\ntwo\n") == (
+async def test_write_read_edit(workspace: Working) -> None:
+    assert await workspace.text("write_file", path="src/a.py", content="one\ntwo\n") == (
         "Made src/a.py, 2 lines."
     )
-    assert await working.text("read_file", path="./src//a.py") == "     1→one\n     2→two"
-    changed = await working.text("edit_file", path="src/a.py", old="two", new="2")
+    assert await workspace.text("read_file", path="./src//a.py") == "     1→one\n     2→two"
+    changed = await workspace.text("edit_file", path="src/a.py", old="two", new="2")
     assert changed == "Changed src/a.py.\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n "
-    assert (working.folder / "src/a.py").read_text() == "one\n2\n"
-    assert (working.folder.stat().st_mode & 0o777, os.listdir(working.folder / "src")) == (
+    assert (workspace.folder / "src/a.py").read_text() == "one\n2\n"
+    assert (workspace.folder.stat().st_mode & 0o777, os.listdir(workspace.folder / "src")) == (
         0o700,
         ["a.py"],
     )
 
 
-async def filled(working: Working) -> None:
+async def filled(workspace: Working) -> None:
     """One file for each error."""
-    folder = working.folder
+    folder = workspace.folder
     folder.mkdir(parents=True)
     for name in ("there", "changed"):
         (folder / f"{name}.txt").write_text(name)
@@ -115,29 +115,29 @@ async def filled(working: Working) -> None:
     (folder / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing more")
     (folder / "broken.ipynb").write_text('{"cells": [3]}')
     for name in ("changed", "swapped", "read"):
-        await working.text("read_file", path=f"{name}.txt")
+        await workspace.text("read_file", path=f"{name}.txt")
     (folder / "changed.txt").write_text("changed since")
     before = (folder / "swapped.txt").stat()
     (folder / "swapped.txt").write_text("SAME SIZE")
     os.utime(folder / "swapped.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-async def test_each_error_has_its_number(working: Working) -> None:
-    await filled(working)
+async def test_each_error_has_its_number(workspace: Working) -> None:
+    await filled(workspace)
     for code, name, arguments in ERRORS:
-        assert (await working.code(name, **arguments), name, arguments) == (code, name, arguments)
+        assert (await workspace.code(name, **arguments), name, arguments) == (code, name, arguments)
     # E13 is whatever the system refuses; test_shell and test_folder meet it.
     assert {code for code, _, _ in ERRORS} | {"E13"} == set(CODES)
-    assert (working.folder / "read.txt").read_text() == "once twice twice"
+    assert (workspace.folder / "read.txt").read_text() == "once twice twice"
 
 
-async def test_an_edit_of_every_place_and_what_is_known_after_it(working: Working) -> None:
-    await filled(working)
-    text = await working.text(
+async def test_an_edit_of_every_place_and_what_is_known_after_it(workspace: Working) -> None:
+    await filled(workspace)
+    text = await workspace.text(
         "edit_file", path="read.txt", old="twice", new="thrice", replace_all=True
     )
     assert text.startswith("Changed read.txt in 2 places.")
-    assert "known" in (await working.text("edit_file", path="read.txt", old="once", new="known"))
+    assert "known" in (await workspace.text("edit_file", path="read.txt", old="once", new="known"))
 
 
 @pytest.mark.parametrize(
@@ -154,36 +154,36 @@ async def test_an_edit_of_every_place_and_what_is_known_after_it(working: Workin
     ],
 )
 async def test_arguments_that_do_not_fit_are_told(
-    working: Working, name: str, arguments: dict[str, Any]
+    workspace: Working, name: str, arguments: dict[str, Any]
 ) -> None:
-    result = await working.call(name, **arguments)
+    result = await workspace.call(name, **arguments)
     assert (result.is_error, result.kind) == (True, "invalid")
 
 
-async def test_an_unknown_tool_and_every_shipped_one(working: Working) -> None:
-    call = working.invocation("read_file", {"path": "a"})
+async def test_an_unknown_tool_and_every_shipped_one(workspace: Working) -> None:
+    call = workspace.invocation("read_file", {"path": "a"})
     tool = Tool("x", answered_by="workspace", config={"tool": "nothing"})
-    result = await working.run(replace(call, tool=tool))
+    result = await workspace.run(replace(call, tool=tool))
     assert "Correct the tool's config.tool" in result.text
     for name, shipped in TOOLS.items():
         assert shipped.config == {"tool": name}
         assert shipped.group == "workspace"
 
 
-async def test_what_may_run_beside_others(working: Working) -> None:
+async def test_what_may_run_beside_others(workspace: Working) -> None:
     for name, arguments, safe in SAFE:
         text = json.dumps(arguments)
         with anyio.fail_after(30):
-            checked = await working.executors.checked("s", TOOLS[name], text)
+            checked = await workspace.executors.check_before_run("s", TOOLS[name], text)
         assert (name, arguments, checked.parallel_safe) == (name, arguments, safe)
         assert name == "run_shell" or checked.problems == ()
 
 
-async def test_writes_from_all_sides_lose_no_change(working: Working) -> None:
+async def test_writes_from_all_sides_lose_no_change(workspace: Working) -> None:
     with anyio.fail_after(60):
         await asyncio.gather(
-            *(working.text("write_file", path=f"{n}.txt", content="x") for n in range(20))
+            *(workspace.text("write_file", path=f"{n}.txt", content="x") for n in range(20))
         )
-    work = working.workspace
-    changes = work.history("s", working.folder, lambda history: history.changes)
+    work = workspace.workspace
+    changes = work.history("s", workspace.folder, lambda history: history.changes)
     assert sorted(change.number for change in changes) == list(range(1, 21))

@@ -27,7 +27,7 @@ class Working:
     """`told` has the events of tasks; `at_s` is the clock of what is fetched."""
 
     folder: Path
-    told: list[tuple[str, Event]] = field(default_factory=list)
+    events: list[tuple[str, Event]] = field(default_factory=list)
     at_s: float = 0.0
     calls: int = 0
     pages: Pages | None = None
@@ -39,7 +39,7 @@ class Working:
         self.executors: Executors = executors(workspace=self.workspace)
 
     async def tell(self, session: str, event: Event) -> None:
-        self.told.append((session, event))
+        self.events.append((session, event))
 
     def tool(self, name: str) -> Tool:
         return TOOLS[name]
@@ -82,8 +82,8 @@ class Working:
 
     async def open_shell(self, command: str, **arguments: Any) -> ToolResult:
         """As where there is no sandbox, and the user ran it all the same."""
-        given = {"command": command, **arguments}
-        return await self.run(self.invocation("run_shell", given, code=OPEN))
+        call_arguments = {"command": command, **arguments}
+        return await self.run(self.invocation("run_shell", call_arguments, code=OPEN))
 
 
 def alive(mark: str) -> list[int]:

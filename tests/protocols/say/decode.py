@@ -7,7 +7,7 @@ from typing import Any
 
 from playground.core.events import EndReason
 from playground.protocols.base import Codec, ModelInfo, model_entries
-from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
+from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, ReadOutcome
 
 from .request import encode
 
@@ -20,14 +20,14 @@ class _Reader:
         self._answer = answer
         self._text: OpenPart | None = None
 
-    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> ReadOutcome:
         match value:
             case {"say": str(piece)}:
                 self._text = self._text or self._answer.start("text")
                 self._answer.delta(self._text, piece)
             case {"call": str(name), "id": str(id_), "arguments": str(arguments)}:
                 self.settle(True)
-                self._answer.whole("call", arguments, name, id_)
+                self._answer.add_whole_part("call", arguments, name, id_)
             case {"end": str(reason)}:
                 self._answer.raw_reason = reason
                 return "last"

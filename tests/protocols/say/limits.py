@@ -1,5 +1,5 @@
 """What is refused and ignored of tools: nothing is checked."""
 
-from playground.protocols.limits import LACKS_EAGER, LimitTable
+from playground.protocols.tool_limits import LACKS_EAGER, LimitTable
 
 LIMITS = LimitTable("say", "Say", of_tool=(LACKS_EAGER,))

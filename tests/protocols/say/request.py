@@ -8,8 +8,8 @@ from typing import Any
 from playground.core.messages import Message, ModelRequest
 from playground.core.tools import Content
 from playground.protocols.base import WireRequest
-from playground.protocols.encoder import Notes, foretell, wire_request
-from playground.protocols.parameters import in_own_words
+from playground.protocols.encoder import Notes, preflight, wire_request
+from playground.protocols.parameters import translate_params
 from playground.protocols.request import (
     AnswerMessage,
     Body,
@@ -21,8 +21,8 @@ from playground.protocols.request import (
     ResultMessage,
     call_part,
     dicts,
+    indexed_dicts,
     params_of,
-    placed,
 )
 
 from . import FACTS
@@ -31,8 +31,8 @@ from .limits import LIMITS
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /lines."""
-    notes, request = Notes(), in_own_words("say", request)
-    foretell(request.offered, LIMITS, notes, request.model)
+    notes, request = Notes(), translate_params("say", request)
+    preflight(request.offered, LIMITS, notes, request.model)
     body = {
         "model": request.model,
         "system": request.system,
@@ -81,7 +81,7 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
 
 
 def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
-    for place, entry in placed(body.get("messages")):
+    for place, entry in indexed_dicts(body.get("messages")):
         at = ("messages", place)
         match entry:
             case {"call": name, "id": id_, "arguments": arguments}:

@@ -14,7 +14,7 @@ from playground.protocols.server import (
     OutgoingFrame,
     ParsedRequest,
     ProviderServer,
-    encoded,
+    encode_json,
     object_of,
     pieces,
     tokens,
@@ -39,14 +39,14 @@ def frames(reply: ModelReply, parsed: ParsedRequest, ids: IdSource) -> Iterator[
     for place, block in enumerate(reply.blocks):
         if block.kind == "call":
             line = {"call": block.name, "id": ids.id("c", place), "arguments": block.text}
-            yield OutgoingFrame(encoded(line) + b"\n", tag="args")
+            yield OutgoingFrame(encode_json(line) + b"\n", tag="args")
         elif block.kind == "text":
             for piece in pieces(block, ids.chance()):
-                yield OutgoingFrame(encoded({"say": piece}) + b"\n", tag="text")
-    yield OutgoingFrame(encoded({"end": reply.stop}) + b"\n", tag="finish")
+                yield OutgoingFrame(encode_json({"say": piece}) + b"\n", tag="text")
+    yield OutgoingFrame(encode_json({"end": reply.stop}) + b"\n", tag="finish")
 
 
-def whole(reply: ModelReply, parsed: ParsedRequest, ids: IdSource) -> bytes:
+def body(reply: ModelReply, parsed: ParsedRequest, ids: IdSource) -> bytes:
     """The same lines at once."""
     return b"".join(frame.data for frame in frames(reply, parsed, ids))
 
@@ -58,7 +58,7 @@ def key(headers: Mapping[str, str]) -> str:
 
 def error(problem: BadRequest, request_id: str) -> bytes:
     """A sentence and nothing else."""
-    return encoded({"error": str(problem)})
+    return encode_json({"error": str(problem)})
 
 
 END = ProviderServer(
@@ -70,13 +70,13 @@ END = ProviderServer(
     key=key,
     parse=parse,
     frames=frames,
-    whole=whole,
+    whole=body,
     error=error,
     error_frame=lambda problem: error(problem, "") + b"\n",
     kinds={400: ("", None), 404: ("", None)},
     no_key=None,
     bad_key=lambda key: BadRequest("The key is wrong.", 401),
     headers=lambda request_id: {},
-    models=lambda created: encoded({"models": [{"id": "simulator"}]}),
+    models=lambda created: encode_json({"models": [{"id": "simulator"}]}),
     stream_type="application/x-ndjson",
 )

@@ -54,9 +54,9 @@ class Clocked(Asked):
 
 
 async def test_a_tap_by_its_api(engine: Engine) -> None:
-    asked = Clocked(engine)
-    given = {"upstream": "simulator", "title": "T", "stop_at": "calls", "agent": "claude"}
-    output = await asked.post("/taps", given, JSON)
+    client = Clocked(engine)
+    tap_form = {"upstream": "simulator", "title": "T", "stop_at": "calls", "agent": "claude"}
+    output = await client.post("/taps", tap_form, JSON)
     result = json.loads(output.body)
     assert (output.status, set(result)) == (201, {"id", "secret", "urls"})
     door = f"http://{HERE}/tap/{result['secret']}"
@@ -66,33 +66,33 @@ async def test_a_tap_by_its_api(engine: Engine) -> None:
         "gemini": f"{door}/gemini",
         "ollama": f"{door}/ollama",
     }
-    assert result["secret"] not in (await asked.page()) + json.dumps(await asked.json("/taps"))
-    (row,) = await asked.json("/taps")
+    assert result["secret"] not in (await client.page()) + json.dumps(await client.json("/taps"))
+    (row,) = await client.json("/taps")
     assert set(row) == MEMBERS
-    assert {name: row[name] for name in given} == given
+    assert {name: row[name] for name in tap_form} == tap_form
     assert (row["requests"], row["last_request_ms"], row["other_requests"]) == (0, None, [])
-    tap = await asked.site.taps.find(result["secret"])
+    tap = await client.site.taps.find(result["secret"])
     assert tap is not None
     assert tap.id == row["id"] == result["id"]
 
     here = f"/taps/{tap.id}"
     for stop in ("unruled", "results", "errors", "nothing"):
-        changed = await asked.json(f"{here}/settings", {"stop_at": stop})
+        changed = await client.json(f"{here}/settings", {"stop_at": stop})
         assert changed == {**row, "stop_at": stop}
-    asked.now_ms += 1
-    revoked = await asked.json(f"{here}/revoke", {})
-    assert revoked == {**changed, "revoked_ms": asked.now_ms}
-    assert await asked.json(f"{here}/revoke", {}) == revoked
-    assert await asked.site.taps.find(result["secret"]) is None
-    assert (await asked.post(f"{here}/settings", {"stop_at": "calls"}, JSON)).status == 409
+    client.now_ms += 1
+    revoked = await client.json(f"{here}/revoke", {})
+    assert revoked == {**changed, "revoked_ms": client.now_ms}
+    assert await client.json(f"{here}/revoke", {}) == revoked
+    assert await client.site.taps.find(result["secret"]) is None
+    assert (await client.post(f"{here}/settings", {"stop_at": "calls"}, JSON)).status == 409
 
-    least = await asked.json("/taps", {})  # nothing named: the simulator
-    assert [tap["id"] for tap in await asked.json("/taps")] == [least["id"], tap.id]
-    assert (await asked.json("/taps"))[0]["upstream"] == "simulator"
+    least = await client.json("/taps", {})  # nothing named: the simulator
+    assert [tap["id"] for tap in await client.json("/taps")] == [least["id"], tap.id]
+    assert (await client.json("/taps"))[0]["upstream"] == "simulator"
 
 
 async def test_what_is_wrong_makes_no_tap(engine: Engine) -> None:
-    asked = Clocked(engine)
+    client = Clocked(engine)
     for body, status in (
         ({"upstream": "nobody"}, 404),
         ({"upstream": "azure"}, 422),
@@ -100,19 +100,19 @@ async def test_what_is_wrong_makes_no_tap(engine: Engine) -> None:
         ({"stop_at": "everything"}, 422),
         ({"title": "x" * 201}, 422),
     ):
-        output = await asked.post("/taps", body, JSON)
+        output = await client.post("/taps", body, JSON)
         assert (output.status, "error" in json.loads(output.body)) == (status, True), body
     for path in ("/taps/t9/settings", "/taps/t9/revoke"):
-        assert (await asked.post(path, {"stop_at": "nothing"}, JSON)).status == 404
-    output = await asked.post("/taps", {"upstream": "nobody", "title": "<b>Mine"}, PAGE)
+        assert (await client.post(path, {"stop_at": "nothing"}, JSON)).status == 404
+    output = await client.post("/taps", {"upstream": "nobody", "title": "<b>Mine"}, PAGE)
     assert (output.status, b'value="&lt;b&gt;Mine"' in output.body) == (422, True)
     assert b'role="alert">There is no profile' in output.body
-    assert await asked.json("/taps") == []
+    assert await client.json("/taps") == []
 
 
 async def test_a_tap_by_the_form_shows_its_secret_once(engine: Engine) -> None:
-    asked = Clocked(engine)
-    empty = await asked.page()
+    client = Clocked(engine)
+    empty = await client.page()
     assert "No taps yet" in empty
     for agent in AGENTS.values():
         assert f">{agent.title}</dt>" in empty
@@ -124,7 +124,7 @@ async def test_a_tap_by_the_form_shows_its_secret_once(engine: Engine) -> None:
     assert '<option value="groq"' not in joined_tags(
         empty
     )  # it has no key, and takes no vendor's login
-    output = await asked.post("/taps", {"upstream": "simulator", "title": "<i>"}, PAGE)
+    output = await client.post("/taps", {"upstream": "simulator", "title": "<i>"}, PAGE)
     result = output.body.decode()
     (secret,) = set(SECRET.findall(result))
     for door in ("anthropic", "openai/v1", "gemini", "ollama"):
@@ -132,41 +132,41 @@ async def test_a_tap_by_the_form_shows_its_secret_once(engine: Engine) -> None:
     assert all(f">{row.title}</dt>" in result for row in BY_HAND)
     assert "&lt;i&gt;" in result
     assert (output.status, output.header("cache-control")) == (201, "no-store")
-    assert secret not in await asked.page()
-    one_door = await asked.post("/taps", {"upstream": "gemini"}, PAGE)
+    assert secret not in await client.page()
+    one_door = await client.post("/taps", {"upstream": "gemini"}, PAGE)
     assert b"GOOGLE_GEMINI_BASE_URL=" in one_door.body
     assert b"ANTHROPIC_BASE_URL=" not in one_door.body
-    assert (await asked.get("/taps", PAGE)).header("location") == "/agents"
+    assert (await client.get("/taps", PAGE)).header("location") == "/agents"
 
 
 async def test_the_page_tells_what_a_tap_does(engine: Engine) -> None:
-    asked = Clocked(engine)
-    taps = asked.site.taps
+    client = Clocked(engine)
+    taps = client.site.taps
     claude, _ = await taps.create(agent="claude")
     by_hand, _ = await taps.create(title="Mine")
     silent = "No request yet. Claude Code's own settings may point elsewhere."
-    asked.now_ms += SILENT_MS - 1
-    assert silent not in await asked.page()
-    asked.now_ms += 1
-    assert silent in await asked.page()
-    assert (await asked.page()).count("No request yet. Claude") == 1  # nobody starts by hand
-    taps.note(claude.id, asked.now_ms)
-    page = await asked.page()
+    client.now_ms += SILENT_MS - 1
+    assert silent not in await client.page()
+    client.now_ms += 1
+    assert silent in await client.page()
+    assert (await client.page()).count("No request yet. Claude") == 1  # nobody starts by hand
+    taps.note(claude.id, client.now_ms)
+    page = await client.page()
     assert silent not in page
     assert "1 request<" in page
 
-    taps.note(by_hand.id, asked.now_ms)
-    taps.note_other(by_hand.id, "GET", b"/v1/<models>?key=AIza", 404, asked.now_ms)
-    page = await asked.page()
+    taps.note(by_hand.id, client.now_ms)
+    taps.note_other(by_hand.id, "GET", b"/v1/<models>?key=AIza", 404, client.now_ms)
+    page = await client.page()
     assert "1 other request</summary>" in page
     assert "GET /v1/&lt;models&gt;?key=***</code> <small>404" in page
     assert "Its body could not be read" not in page
-    taps.note_other(by_hand.id, "POST", b"/v1/messages", 400, asked.now_ms, unread=True)
-    assert "Its body could not be read" in await asked.page()
+    taps.note_other(by_hand.id, "POST", b"/v1/messages", 400, client.now_ms, unread=True)
+    assert "Its body could not be read" in await client.page()
 
-    output = await asked.post(f"/taps/{claude.id}/revoke", {"x": ""}, PAGE)
+    output = await client.post(f"/taps/{claude.id}/revoke", {"x": ""}, PAGE)
     assert (output.status, output.header("location")) == (303, "/agents")
-    page = await asked.page()
+    page = await client.page()
     assert "1 revoked tap</summary>" in page
     assert f'action="/taps/{claude.id}/revoke"' not in page
     assert f'action="/taps/{by_hand.id}/revoke"' in page
@@ -177,26 +177,26 @@ async def test_a_tap_of_an_earlier_start_is_not_called_silent(tmp_path: Path) ->
     async with run_engine(tmp_path) as engine:
         await Clocked(engine).site.taps.create(agent="codex")
     async with run_engine(tmp_path) as engine:
-        asked = Clocked(engine)
-        asked.now_ms += 10 * SILENT_MS
-        page = await asked.page()
+        client = Clocked(engine)
+        client.now_ms += 10 * SILENT_MS
+        page = await client.page()
         assert "No request yet. Claude" not in page
         assert "none since the playground was started" in page
 
 
 async def test_a_tap_lists_the_newest_of_its_sessions(engine: Engine) -> None:
-    asked = Clocked(engine)
-    tap, _ = await asked.site.taps.create(agent="claude")
-    ended, _ = await asked.site.taps.create(agent="codex")
+    client = Clocked(engine)
+    tap, _ = await client.site.taps.create(agent="claude")
+    ended, _ = await client.site.taps.create(agent="codex")
     settings = await settings_from(engine, {})
     ids = []
     for number in range(MOST_SESSIONS + 1):
-        asked.now_ms += 1
+        client.now_ms += 1
         title = f"Session <{number}>"
         ids.append(await engine.sessions.create(settings, title, Tapped(tap.id, "claude")))
     last = await engine.sessions.create(settings, "Ended", Tapped(ended.id, "codex"))
-    await asked.site.taps.revoke(ended.id)
-    page = await asked.page()
+    await client.site.taps.revoke(ended.id)
+    page = await client.page()
     assert re.findall(r'<a href="/sessions/(\w+)">', page) == [*reversed(ids[1:]), last]
     assert "Session &lt;10&gt;" in page
     assert "The newest 10 are listed" in page
@@ -204,57 +204,57 @@ async def test_a_tap_lists_the_newest_of_its_sessions(engine: Engine) -> None:
 
 async def test_only_an_agents_own_sessions_are_its_taps(engine: Engine) -> None:
     """A fork is ours, an import somebody else's; what is deleted comes back with its tap."""
-    asked = Clocked(engine)
-    tap, _ = await asked.site.taps.create()
+    client = Clocked(engine)
+    tap, _ = await client.site.taps.create()
     settings = await settings_from(engine, {})
     session_id = await engine.sessions.create(settings, "Tapped", Tapped(tap.id))
     await fork(engine, session_id, ForkPlace())
-    text = (await asked.get(f"/sessions/{session_id}/export?as=jsonl", PAGE)).body
+    text = (await client.get(f"/sessions/{session_id}/export?as=jsonl", PAGE)).body
     await import_session(engine, text)
 
-    async def listed() -> list[str]:
-        results = re.findall(r'<a href="/sessions/(\w+)">', await asked.page())
-        assert await engine.log.tapped(tap.id, 5) == results
+    async def list_titles() -> list[str]:
+        results = re.findall(r'<a href="/sessions/(\w+)">', await client.page())
+        assert await engine.log.tapped_sessions(tap.id, 5) == results
         return results
 
-    assert await listed() == [session_id]
-    assert (await asked.post(f"/sessions/{session_id}/delete", {})).status == 200
-    assert await listed() == []
-    assert (await asked.post(f"/sessions/{session_id}/restore", {})).status == 200
-    assert await listed() == [session_id]
+    assert await list_titles() == [session_id]
+    assert (await client.post(f"/sessions/{session_id}/delete", {})).status == 200
+    assert await list_titles() == []
+    assert (await client.post(f"/sessions/{session_id}/restore", {})).status == 200
+    assert await list_titles() == [session_id]
     await engine.database.write([Statement("UPDATE sessions SET tap = ''", [()])])
-    assert await listed() == []
+    assert await list_titles() == []
     says: list[str] = []
     await verify(engine.database, lambda difference: says.append(difference.says), mending=True)
     assert says == [f'the list has tap "", but the log has "{tap.id}"'] * 2  # the import, too
-    assert await listed() == [session_id]
+    assert await list_titles() == [session_id]
 
 
 async def test_the_list_is_sent_again_where_it_has_changed(engine: Engine) -> None:
-    asked = Clocked(engine)
-    tap, _ = await asked.site.taps.create(agent="claude")
+    client = Clocked(engine)
+    tap, _ = await client.site.taps.create(agent="claude")
 
     async def address() -> str:
-        (matches,) = re.findall(r'hx-get="(/agents/taps\?version=\w+)"', await asked.page())
-        return str(matches)
+        (address,) = re.findall(r'hx-get="(/agents/taps\?version=\w+)"', await client.page())
+        return str(address)
 
     here = await address()
-    asked.now_ms += 1000
-    assert (await asked.get(here)).status == 204
-    asked.site.taps.note(tap.id, asked.now_ms)
-    changed = await asked.get(here)
+    client.now_ms += 1000
+    assert (await client.get(here)).status == 204
+    client.site.taps.note(tap.id, client.now_ms)
+    changed = await client.get(here)
     assert (changed.status, b'id="taps"' in changed.body) == (200, True)
     assert (await address()).encode() in changed.body
     here = await address()
-    await asked.site.taps.revoke(tap.id)
-    assert (await asked.get(here)).status == 200
+    await client.site.taps.revoke(tap.id)
+    assert (await client.get(here)).status == 200
 
 
 async def test_a_ready_provider_stands_first(start_engine: StartEngine) -> None:
     engine = await start_engine(environment={"GROQ_API_KEY": "gsk-canary-10c0ffee"})
-    asked = Clocked(engine)
+    client = Clocked(engine)
     await engine.save_profile(replace(engine.profile("vllm"), name="mine"))
-    page = await asked.page()
+    page = await client.page()
     groups = re.findall(r'<optgroup label="([^"]+)">', page)
     assert groups[:2] == ["Ready", "With the agent&#39;s own key or login"]
     first = page[page.index('<optgroup label="Ready">') :].partition("</optgroup>")[0]

@@ -53,14 +53,14 @@ async def test_the_rule_is_shown_then_written_and_decides_the_call(
 ) -> None:
     path, call = await waiting(script, f"note_{scope}")
     here = f"{path}/calls/{call['id']}"
-    shown = (await script.get(f"{here}/always?scope={scope}")).json()
-    assert (shown["said"], shown["place"]) == (f"run note_{scope}", 0)
-    assert shown["decides"] == [call["id"]]
+    data = (await script.get(f"{here}/always?scope={scope}")).json()
+    assert (data["said"], data["place"]) == (f"run note_{scope}", 0)
+    assert data["decides"] == [call["id"]]
     listed = "/rules" if scope == "always" else f"{path}/rules"
     assert (await script.get(listed)).json() == []  # showing writes nothing
     about = (await script.get(f"{here}/rule")).json()
     assert about["said"] == "No rule matches this call now."
-    body = {"scope": scope, "digest": call["digest"], "print": shown["print"]}
+    body = {"scope": scope, "digest": call["digest"], "print": data["print"]}
     answer = await script.post(f"{here}/always", json=body)
     assert answer.status_code == 201, answer.text
     assert answer.json()["decides"] == [call["id"]]
@@ -108,10 +108,10 @@ async def test_what_was_not_shown_is_not_written(
 async def test_a_list_that_changed_meanwhile_is_looked_at_again(script: httpx.AsyncClient) -> None:
     path, call = await waiting(script, "note_changed")
     here = f"{path}/calls/{call['id']}/always"
-    shown = (await script.get(here)).json()
+    data = (await script.get(here)).json()
     rule = {"tool": "other", "action": "deny"}
     (await script.post(f"{path}/rules", json=rule)).raise_for_status()
-    body = {"digest": call["digest"], "print": shown["print"]}
+    body = {"digest": call["digest"], "print": data["print"]}
     assert (await script.post(here, json=body)).status_code == 409
     assert (await call_of(script, path))["status"] == "waiting"
 
@@ -125,9 +125,9 @@ async def test_what_was_denied_in_another_session_is_not_let_through(
     (await script.post(f"{path}/delete")).raise_for_status()
     other, call = await waiting(script, "note_denied")
     here = f"{other}/calls/{call['id']}/always"
-    shown = (await script.get(here)).json()
-    assert shown["rule"] is None
-    assert "You denied" in shown["why_not"]
+    data = (await script.get(here)).json()
+    assert data["rule"] is None
+    assert "You denied" in data["why_not"]
     answer = await script.post(here, json={"digest": call["digest"]})
     assert answer.status_code == 422
     assert (await script.get(f"{here}?decision=deny")).json()["rule"]["action"] == "deny"

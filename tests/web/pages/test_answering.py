@@ -92,8 +92,8 @@ async def test_past_results_are_listed_and_taken_whole(
     ]
     assert [item["is_error"] for item in past] == [False, True, False]
     assert (past[2]["length"], len(past[2]["text"]), past[2]["images"]) == (5_000, 300, 1)
-    whole = (await script.get(f"{at}/past", params={"one": past[2]["key"]})).json()
-    assert whole == {"text": long, "form": None, "is_error": False, "images": [DOT]}
+    past_result = (await script.get(f"{at}/past", params={"one": past[2]["key"]})).json()
+    assert past_result == {"text": long, "form": None, "is_error": False, "images": [DOT]}
     html = (await page.get(f"{at}/past")).text
     assert html.count('data-do="take-past"') == len(listed)
     assert "&lt;b&gt;Not found." in html
@@ -186,11 +186,11 @@ async def test_one_answer_goes_to_the_calls_that_are_ticked(
     picture = await page.get(f"{at}/images/0")
     assert (picture.content, picture.headers["content-type"]) == (PNG, "image/png")
     # Without a script the refusal is a page, and whatever could go has gone.
-    plain = await page.post(
+    response = await page.post(
         f"{at}/decision", data=sent, headers={"hx-request": "", "accept": "text/html"}
     )
-    assert plain.status_code == 409
-    assert plain.text.count("This call was already decided.") >= 1
+    assert response.status_code == 409
+    assert response.text.count("This call was already decided.") >= 1
 
 
 async def test_of_a_list_each_is_decided_for_itself(script: httpx.AsyncClient) -> None:

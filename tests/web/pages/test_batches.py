@@ -45,7 +45,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-async def ended(client: httpx.AsyncClient, batch_id: str) -> Any:
+async def wait_for_batch(client: httpx.AsyncClient, batch_id: str) -> Any:
     async with asyncio.timeout(30):
         while (batch := (await client.get(f"/batches/{batch_id}")).json())["state"] != "ended":
             await asyncio.sleep(0.02)
@@ -56,18 +56,18 @@ async def test_a_spec_is_run_shown_and_exported(start_server: StartServer) -> No
     page = {"accept": "text/html"}
     server = start_server()
     async with server.client() as client:
-        wrong = await client.post("/batches", json={**SPEC, "cases": [{"id": "a"}]})
-        assert (wrong.status_code, wrong.json()["code"]) == (422, "bad_input")
+        response = await client.post("/batches", json={**SPEC, "cases": [{"id": "a"}]})
+        assert (response.status_code, response.json()["code"]) == (422, "bad_input")
         started = await client.post("/batches", json=SPEC)
         assert started.status_code == 201
-        batch = await ended(client, batch_id := started.json()["id"])
+        batch = await wait_for_batch(client, batch_id := started.json()["id"])
         assert (batch["passed"], batch["failed"], batch["planned"]) == (2, 2, 4)
 
-        shown = (await client.get(f"/batches/{batch_id}", headers=page)).text
-        assert NASTY not in shown
+        page_html = (await client.get(f"/batches/{batch_id}", headers=page)).text
+        assert NASTY not in page_html
         failing = batch["failures"][0]
-        assert failing["why"][0] in html.unescape(shown)
-        assert f"/sessions/{failing['session']}" in shown
+        assert failing["why"][0] in html.unescape(page_html)
+        assert f"/sessions/{failing['session']}" in page_html
         fragment = await client.get(f"/batches/{batch_id}/report?version=other", headers=page)
         assert 'id="batch"' in fragment.text
         assert "hx-trigger" not in fragment.text, "nothing more will come"
@@ -85,8 +85,8 @@ async def test_a_spec_is_run_shown_and_exported(start_server: StartServer) -> No
 async def test_a_session_becomes_a_batch_of_several_models(start_server: StartServer) -> None:
     server = start_server()
     async with server.client() as client, server.page() as browser:
-        asked = {"tools": [TOOL], "rules": [{"tool": "get_weather", "action": "run"}]}
-        response = await client.post("/sessions", json={**asked, "title": NASTY})
+        session_form = {"tools": [TOOL], "rules": [{"tool": "get_weather", "action": "run"}]}
+        response = await client.post("/sessions", json={**session_form, "title": NASTY})
         session_id = response.json()["id"]
         prompt = {"text": "What is the weather in Oslo?"}
         await client.post(f"/sessions/{session_id}/prompts", json=prompt)
@@ -110,7 +110,7 @@ async def test_a_session_becomes_a_batch_of_several_models(start_server: StartSe
         assert begun.status_code == 303
         assert begun.headers["location"] == again.headers["location"]
         assert len((await client.get("/batches")).json()) == 1
-        batch = await ended(client, begun.headers["location"].rpartition("/")[2])
+        batch = await wait_for_batch(client, begun.headers["location"].rpartition("/")[2])
         assert (batch["passed"], batch["failed"]) == (4, 0)
         assert "4 passed" in (await browser.get("/batches")).text
 

@@ -19,20 +19,20 @@ ASKED = "What is 17 * 23?"
 TWO = [{"profile": "simulator"}, {"profile": "simulator-openai"}]
 
 
-async def begun(script: httpx.AsyncClient, *tools: str) -> str:
+async def create_session(script: httpx.AsyncClient, *tools: str) -> str:
     response = await script.post("/sessions", json={"tools": list(tools)})
     return str(response.json()["id"])
 
 
-async def asked(script: httpx.AsyncClient, *tools: str) -> str:
+async def start_session(script: httpx.AsyncClient, *tools: str) -> str:
     """A session that was asked: it waits where it has the calculator."""
-    session_id = await begun(script, *tools)
+    session_id = await create_session(script, *tools)
     await script.post(f"/sessions/{session_id}/prompts", json={"text": ASKED})
     await wait_for_session(script, session_id)
     return session_id
 
 
-async def listed(script: httpx.AsyncClient) -> list[str]:
+async def session_ids(script: httpx.AsyncClient) -> list[str]:
     return [item["id"] for item in (await script.get("/sessions")).json()]
 
 
@@ -43,7 +43,7 @@ def in_query(url: str) -> list[str]:
 async def test_the_page_frames_each_session(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    ids = [await asked(script, "calculator"), await begun(script)]
+    ids = [await start_session(script, "calculator"), await create_session(script)]
     no_view = await page.get(f"/compare?session={ids[0]}&session={ids[1]}")
     assert no_view.text.count("<iframe") == 2  # where something waits, that is what is wanted
     query = "&".join(f"session={text}" for text in (*ids, ids[0], "nobody"))
@@ -66,7 +66,7 @@ async def test_the_page_frames_each_session(
 async def test_only_a_column_may_be_framed_and_it_stands_alone(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await asked(script, "calculator")
+    session_id = await start_session(script, "calculator")
     column = await page.get(f"/sessions/{session_id}?column=1")
     assert column.headers["x-frame-options"] == "SAMEORIGIN"
     assert column.headers["content-security-policy"].endswith("frame-ancestors 'self'")
@@ -97,7 +97,7 @@ async def test_only_a_column_may_be_framed_and_it_stands_alone(
 async def test_one_text_goes_to_all_that_can_take_it(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    waits, free = await asked(script, "calculator"), await begun(script)
+    waits, free = await start_session(script, "calculator"), await create_session(script)
     body = {"sessions": [waits, free], "text": "Hello."}
     response = await script.post("/compare/prompts", json=body)
     assert response.status_code == 202
@@ -154,9 +154,9 @@ async def test_two_models_are_asked_at_once(
     }
     sent = await page.post("/compare", data={"text": ASKED, **rows})
     assert sent.status_code == 303
-    plain, other = in_query(sent.headers["location"])
+    plain_body, other = in_query(sent.headers["location"])
     assert (
-        len((await wait_for_session(script, plain))["calls"]) == 1
+        len((await wait_for_session(script, plain_body))["calls"]) == 1
     )  # the tools of the session before
     assert (await wait_for_session(script, other))["calls"] == []
     assert (await wait_for_session(script, other))["title"].startswith("sim-9: ")
@@ -165,7 +165,7 @@ async def test_two_models_are_asked_at_once(
 async def test_other_models_are_asked_from_a_session(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    parent = await asked(script, "calculator")
+    parent = await start_session(script, "calculator")
     before = (await script.get(f"/sessions/{parent}/events")).text
     form = (await page.get(f"/compare/new?session={parent}")).text
     assert ASKED in form
@@ -175,9 +175,9 @@ async def test_other_models_are_asked_from_a_session(
     rows = {"profile": ["simulator-ollama", "simulator-gemini"], "model": ["", ""]}
     sent = {"from": parent, "at": "prompt", "text": ASKED, "beside": "on", **rows}
     response = await page.post("/compare", data=sent)
-    shown = in_query(response.headers["location"])
-    assert (shown[0], len(shown)) == (parent, 3)
-    for fork in shown[1:]:
+    query = in_query(response.headers["location"])
+    assert (query[0], len(query)) == (parent, 3)
+    for fork in query[1:]:
         folded = await wait_for_session(script, fork)
         assert (folded["turns"], len(folded["calls"])) == (1, 1)
         log = (await script.get(f"/sessions/{fork}/events")).text
@@ -208,16 +208,16 @@ async def test_other_models_are_asked_from_a_session(
 async def test_what_is_refused_makes_no_session(
     script: httpx.AsyncClient, body: Json, words: str
 ) -> None:
-    before = await listed(script)
+    before = await session_ids(script)
     response = await script.post("/compare", json=body)
     assert response.status_code in (404, 422)
     assert words in response.json()["error"]
-    assert await listed(script) == before
+    assert await session_ids(script) == before
 
 
 async def test_of_forks_that_are_refused_none_is_left(script: httpx.AsyncClient) -> None:
-    parent = await asked(script)
-    before = await listed(script)
+    parent = await start_session(script)
+    before = await session_ids(script)
     for more, words in (
         ({"prompt": 7}, "no prompt 7"),
         ({"prompt": "1"}, "number of a prompt"),
@@ -227,11 +227,11 @@ async def test_of_forks_that_are_refused_none_is_left(script: httpx.AsyncClient)
         body = {"text": "x", "session": parent, "models": TWO, **more}
         response = await script.post("/compare", json=body)
         assert (response.status_code < 500, words in response.text) == (True, True), response.text
-        assert await listed(script) == before
+        assert await session_ids(script) == before
 
 
 async def test_the_stream_of_several(script: httpx.AsyncClient) -> None:
-    ids = [await begun(script), await begun(script)]
+    ids = [await create_session(script), await create_session(script)]
     both = "&".join(f"session={item_id}" for item_id in ids)
     for query, kinds in ((both, {"column"}), (f"session={ids[0]}&columns=1", {"column"})):
         async with script.stream("GET", f"/stream?{query}&after=junk") as response:

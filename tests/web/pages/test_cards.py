@@ -23,7 +23,7 @@ from playground.simulator.scenario import scenario
 from playground.web.app import make_app
 from playground.web.session import routes as session_pages
 from playground.web.site import Site
-from playground.web.stream import Cursor, _next
+from playground.web.stream import Cursor, _next_messages
 from tests.engines import events_of, run_engine, run_prompt
 from tests.markup import joined_tags
 from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
@@ -59,12 +59,12 @@ class Served:
         assert answer.status == 200, answer.body
         return answer.body.decode()
 
-    async def sent(self, cursor: Cursor) -> str:
-        return await _next(self.site, self.session.id, cursor, slow=True)
+    async def next_message(self, cursor: Cursor) -> str:
+        return await _next_messages(self.site, self.session.id, cursor, slow=True)
 
 
 @pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
+async def card_server(tmp_path: Path) -> AsyncIterator[Served]:
     calls = [{"name": "note", "arguments": {"n": number}} for number in range(CALLS)]
     script = scenario(json.dumps({"turns": [{"calls": calls, "pace": 0}]}))
     async with run_engine(tmp_path, scenario=script) as engine:
@@ -86,142 +86,148 @@ def at_one_key(html: str) -> int:
     return form[1].count('name="call"')
 
 
-async def test_a_hundred_are_shown_and_the_rest_with_a_click(served: Served) -> None:
-    whole = await served.page()
-    assert (cards(whole), at_one_key(whole)) == (100, 100)
-    assert "Run 100 of 130" in whole
-    assert "Show 30 more of 30 calls" in whole
-    (link,) = re.findall(r'hx-get="/sessions/\w+(/cards/1\?[^"]+)"', whole)
-    more = await served.page(link)
+async def test_a_hundred_are_shown_and_the_rest_with_a_click(card_server: Served) -> None:
+    html = await card_server.page()
+    assert (cards(html), at_one_key(html)) == (100, 100)
+    assert "Run 100 of 130" in html
+    assert "Show 30 more of 30 calls" in html
+    (link,) = re.findall(r'hx-get="/sessions/\w+(/cards/1\?[^"]+)"', html)
+    more = await card_server.page(link)
     assert (cards(more), at_one_key(more)) == (30, 130)
     assert more.count('hx-target="#parts-1" hx-swap="beforeend"') == 30
     assert "&amp;shown=1.200" in more  # the stream goes on with them
     # The same link without a script, and after a reload.
-    again = await served.page("?shown=1.200")
+    again = await card_server.page("?shown=1.200")
     assert (cards(again), at_one_key(again)) == (130, 130)
     assert not re.search(r"more of \d+ calls", again)
-    few = await served.page("/cards/1?shown=1.40")  # fewer than a page has anyway
+    few = await card_server.page("/cards/1?shown=1.40")  # fewer than a page has anyway
     assert cards(few) == 40
-    framed = await served.page("?column=1")
+    framed = await card_server.page("?column=1")
     assert (cards(framed), "Open the session to see 30 more calls" in framed) == (100, True)
 
 
-async def test_the_wire_shows_its_ends_and_the_rows_between_with_clicks(served: Served) -> None:
-    rows, shown = r'id="wirerow-1-(\d+)"', await served.page("?tab=wire")
-    first = [int(number) for number in re.findall(rows, shown)]
+async def test_the_wire_shows_its_ends_and_the_rows_between_with_clicks(
+    card_server: Served,
+) -> None:
+    rows, row_ids = r'id="wirerow-1-(\d+)"', await card_server.page("?tab=wire")
+    first = [int(number) for number in re.findall(rows, row_ids)]
     count = first[-1] + 1
     assert count > 3 * SHOWN
     assert first == [*range(SHOWN), *range(count - SHOWN, count)]
-    assert f"Show 100 more of {count - 2 * SHOWN} rows" in shown
+    assert f"Show 100 more of {count - 2 * SHOWN} rows" in row_ids
     between: list[int] = []
-    while links := re.findall(r'hx-get="/sessions/\w+(/recordings/1/rows[^"]+)"', shown):
-        shown = await served.page(links[0].replace("&amp;", "&"))
-        between += [int(number) for number in re.findall(rows, shown)]
+    while links := re.findall(r'hx-get="/sessions/\w+(/recordings/1/rows[^"]+)"', row_ids):
+        row_ids = await card_server.page(links[0].replace("&amp;", "&"))
+        between += [int(number) for number in re.findall(rows, row_ids)]
     assert between == [*range(SHOWN, count - SHOWN)]
 
 
-async def test_the_button_decides_what_was_shown_and_nothing_else(served: Served) -> None:
+async def test_the_button_decides_what_was_shown_and_nothing_else(card_server: Served) -> None:
     """Its form names each call with what its card showed: the server adds none."""
-    fields = re.findall(r'name="call" value="([^"]+)"', await served.page())
-    shown = list(served.session.calls())[:100]
-    assert fields == [f"{call.id} {call.digest}" for call in shown]
-    hidden = list(served.session.calls())[100]
+    fields = re.findall(r'name="call" value="([^"]+)"', await card_server.page())
+    shown_calls = list(card_server.session.calls())[:100]
+    assert fields == [f"{call.id} {call.digest}" for call in shown_calls]
+    hidden = list(card_server.session.calls())[100]
     named = [("call", field) for field in fields[:-1]] + [
-        ("call", f"{hidden.id} {shown[0].digest}")
+        ("call", f"{hidden.id} {shown_calls[0].digest}")
     ]
     body = urlencode([("decision", "run"), *named]).encode()
     form = ("content-type", "application/x-www-form-urlencoded")
-    target = f"/sessions/{served.session.id}/decisions"
+    target = f"/sessions/{card_server.session.id}/decisions"
     asked_for = scope_of("POST", target, [("host", HERE), BEARER, form])
-    outcomes = json.loads((await call(served.app, asked_for, [body])).body)
+    outcomes = json.loads((await call(card_server.app, asked_for, [body])).body)
     assert [outcome["call"] for outcome in outcomes if outcome["ok"]] == [
-        call.id for call in shown[:-1]
+        call.id for call in shown_calls[:-1]
     ]
-    decided = events_of(await served.engine.log.events(served.session.id), CallDecided)
-    assert [item.call_id for item in decided] == [call.id for call in shown[:-1]]
+    decided = events_of(await card_server.engine.log.events(card_server.session.id), CallDecided)
+    assert [item.call_id for item in decided] == [call.id for call in shown_calls[:-1]]
 
 
 @pytest.mark.slow
-async def test_the_replay_shows_as_many(served: Served) -> None:
-    at = f"?at={served.session.seq}"
-    whole = await served.page(at)
-    assert cards(whole) == 100
-    assert f'href="/sessions/{served.session.id}{at}&amp;shown=1.200"' in whole
-    assert cards(await served.page(f"/cards/1{at}&shown=1.200")) == 30
-    assert cards(await served.page(f"{at}&shown=1.200")) == 130
-    moment = f"/replay/at?seq={served.session.seq}"
-    assert cards(json.loads(await served.page(moment))["html"]) == 100
-    assert cards(json.loads(await served.page(f"{moment}&shown=1.200"))["html"]) == 130
+async def test_the_replay_shows_as_many(card_server: Served) -> None:
+    at = f"?at={card_server.session.seq}"
+    html = await card_server.page(at)
+    assert cards(html) == 100
+    assert f'href="/sessions/{card_server.session.id}{at}&amp;shown=1.200"' in html
+    assert cards(await card_server.page(f"/cards/1{at}&shown=1.200")) == 30
+    assert cards(await card_server.page(f"{at}&shown=1.200")) == 130
+    moment = f"/replay/at?seq={card_server.session.seq}"
+    assert cards(json.loads(await card_server.page(moment))["html"]) == 100
+    assert cards(json.loads(await card_server.page(f"{moment}&shown=1.200"))["html"]) == 130
 
 
-async def test_a_stream_tells_of_what_its_page_shows(served: Served) -> None:
-    usual = Cursor(served.engine.sessions.position, -1)
-    all_of_it = Cursor(served.engine.sessions.position, -1, shown={1: 200})
-    hidden = list(served.session.calls())[119]
-    await served.engine.runner.decide(
-        served.session.id, hidden.id, DecisionRequest("deny", hidden.digest)
+async def test_a_stream_tells_of_what_its_page_shows(card_server: Served) -> None:
+    usual = Cursor(card_server.engine.sessions.position, -1)
+    all_of_it = Cursor(card_server.engine.sessions.position, -1, shown={1: 200})
+    hidden = list(card_server.session.calls())[119]
+    await card_server.engine.runner.decide(
+        card_server.session.id, hidden.id, DecisionRequest("deny", hidden.digest)
     )
     block_id = f"call-{hidden.id.replace('.', '-')}"
-    output = await served.sent(usual)
+    output = await card_server.next_message(usual)
     assert f'hx-target="#{block_id}"' not in output
     assert 'hx-target="#more-1"' in output
-    assert f'hx-target="#{block_id}"' in await served.sent(all_of_it)
+    assert f'hx-target="#{block_id}"' in await card_server.next_message(all_of_it)
 
 
-async def test_what_is_no_turn_is_not_there(served: Served) -> None:
+async def test_what_is_no_turn_is_not_there(card_server: Served) -> None:
     for path in ("2", "0", "x", "1_0"):
         scope = scope_of(
-            "GET", f"/sessions/{served.session.id}/cards/{path}", [("host", HERE), BEARER, PAGE]
+            "GET",
+            f"/sessions/{card_server.session.id}/cards/{path}",
+            [("host", HERE), BEARER, PAGE],
         )
-        assert (await call(served.app, scope)).status in (404, 422)
+        assert (await call(card_server.app, scope)).status in (404, 422)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "path"), DRAWN)
 async def test_nobody_waits_for_the_session_while_its_page_is_drawn(
-    name: str, path: str, served: Served, monkeypatch: pytest.MonkeyPatch
+    name: str, path: str, card_server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thousands of calls take their time, and Stop must not wait for that: the session is free, and
     what happens to it meanwhile is not on the page."""
-    async with served.engine.sessions.holding(served.session.id) as live:
+    async with card_server.engine.sessions.lock_session(card_server.session.id) as live:
         pass
-    drawn, held = getattr(session_pages, name), list[bool]()
+    drawn, lock_states = getattr(session_pages, name), list[bool]()
 
     def drawing(*arguments: Any) -> Any:
-        held.append(live.lock.locked())
-        portal.call(served.engine.runner.stop, live.id)
+        lock_states.append(live.lock.locked())
+        portal.call(card_server.engine.runner.stop, live.id)
         return drawn(*arguments)
 
     monkeypatch.setattr(session_pages, name, drawing)
     async with BlockingPortal() as portal:
-        assert "need approval" in await served.page(path) or name == "block"
-    assert held == [False]
+        assert "need approval" in await card_server.page(path) or name == "block"
+    assert lock_states == [False]
     assert live.session.stopped
 
 
 @pytest.mark.slow
 async def test_a_page_does_not_read_all_bytes_that_came(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    card_server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls that were left out are no events, and their bytes are there."""
     monkeypatch.setattr(session_pages, "LONG_BYTES", 1000)
-    assert served.session.seq < session_pages.LONG
-    assert cards(await served.page()) == 100
-    async with served.engine.sessions.holding(served.session.id) as live:
+    assert card_server.session.seq < session_pages.LONG
+    assert cards(await card_server.page()) == 100
+    async with card_server.engine.sessions.lock_session(card_server.session.id) as live:
         assert live.wire is None
-    assert 'id="wirerow-1-0"' in await served.page("?tab=wire")
+    assert 'id="wirerow-1-0"' in await card_server.page("?tab=wire")
 
 
-async def test_blocks_come_by_their_ids_each_for_its_place(served: Served) -> None:
-    came = await served.page("/blocks?ids=turn-1,wire-1&shown=1.200")
+async def test_blocks_come_by_their_ids_each_for_its_place(card_server: Served) -> None:
+    came = await card_server.page("/blocks?ids=turn-1,wire-1&shown=1.200")
     assert re.findall(r'hx-target="#([\w-]+)" hx-swap="outerMorph"><section', came) == [
         "turn-1",
         "wire-1",
     ]
     assert cards(came) == 130
-    assert await served.page("/blocks?ids=turn-1,wire-1,turn-1&shown=1.200") == came
+    assert await card_server.page("/blocks?ids=turn-1,wire-1,turn-1&shown=1.200") == came
     many = ",".join(f"turn-{number}" for number in range(1, 102))
     for ids, status in (("turn-9", 404), (many, 422)):
-        target = f"/sessions/{served.session.id}/blocks?ids={ids}"
-        output = await call(served.app, scope_of("GET", target, [("host", HERE), BEARER, PAGE]))
+        target = f"/sessions/{card_server.session.id}/blocks?ids={ids}"
+        output = await call(
+            card_server.app, scope_of("GET", target, [("host", HERE), BEARER, PAGE])
+        )
         assert output.status == status

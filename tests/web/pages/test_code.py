@@ -63,8 +63,8 @@ async def test_a_request_as_code(script: httpx.AsyncClient, server: RunningServe
         assert 'filename="request.sh"' in file.headers["content-disposition"]
         assert 'id="code"' in (await page.get(path)).text
 
-    plain = await script.get(f"{path}/code?form=curl&file=1", headers={"accept": "*/*"})
-    assert plain.text == first["curl"]
+    plain_response = await script.get(f"{path}/code?form=curl&file=1", headers={"accept": "*/*"})
+    assert plain_response.text == first["curl"]
     await script.post("/keys", json={"name": "OPENAI_API_KEY", "value": LATER})
     for turn in ("1", "next"):
         after = (await script.get(f"{path}/code?turn={turn}")).text

@@ -19,7 +19,7 @@ REFUSED = (
 )
 
 
-async def asked(script: httpx.AsyncClient, text: str, session_id: str = "") -> str:
+async def start_session(script: httpx.AsyncClient, text: str, session_id: str = "") -> str:
     """A session that was asked `text`, and has answered or waits."""
     if not session_id:
         session_id = (await script.post("/sessions", json={"tools": []})).json()["id"]
@@ -32,9 +32,9 @@ async def asked(script: httpx.AsyncClient, text: str, session_id: str = "") -> s
 async def test_a_fork_is_compared_with_its_parent(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    parent = await asked(script, "Hello <b>you</b>")
+    parent = await start_session(script, "Hello <b>you</b>")
     response = await script.post(f"/sessions/{parent}/fork", json={})
-    child = await asked(script, "And now?", response.json()["id"])
+    child = await start_session(script, "And now?", response.json()["id"])
     query = {"session": [parent, child], "view": "turns"}
     output = (await script.get("/compare", params=query)).json()
     assert [session["id"] for session in output["sessions"]] == [parent, child]
@@ -57,9 +57,11 @@ async def test_a_fork_is_compared_with_its_parent(
     assert '<span class="tag">fork</span>' in asked_once.text
     twice = await page.get("/compare", params={"session": [parent, parent]})
     assert "selected twice" in twice.text
-    matches = await page.get("/compare", params={"session": parent, "q": "no such", "choose": "1"})
-    assert f'value="{parent}" checked' in joined_tags(matches.text)
-    assert f'value="{child}"' not in matches.text
+    plain_response = await page.get(
+        "/compare", params={"session": parent, "q": "no such", "choose": "1"}
+    )
+    assert f'value="{parent}" checked' in joined_tags(plain_response.text)
+    assert f'value="{child}"' not in plain_response.text
 
 
 async def test_more_than_stand_side_by_side_are_chosen_from(
@@ -77,7 +79,7 @@ async def test_more_than_stand_side_by_side_are_chosen_from(
 async def test_sessions_without_turns_and_pages_of_rows(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    text, other = await asked(script, ""), await asked(script, "")
+    text, other = await start_session(script, ""), await start_session(script, "")
     drawn = await page.get("/compare", params={"session": [text, other]})
     assert "These sessions have no messages yet." in drawn.text
     assert drawn.text.count("No turns yet.") == 2
@@ -87,14 +89,14 @@ async def test_sessions_without_turns_and_pages_of_rows(
 
 
 async def test_what_is_refused_says_why(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
-    text = await asked(script, "")
+    text = await start_session(script, "")
     for params, status, words in REFUSED:
         named = params["session"]
         ids = [named] if isinstance(named, str) else list(named)
         query = {**params, "session": [name.replace("{one}", text) for name in ids]}
         answer = await script.get("/compare", params=query)
         assert (answer.status_code, words in answer.json()["error"]) == (status, True), params
-    other = await asked(script, "")
+    other = await start_session(script, "")
     answer = await page.get("/compare", params={"session": [text, other], "from": "x"})
     assert (answer.status_code, "whole number" in answer.text) == (422, True)
 
@@ -103,12 +105,12 @@ async def test_a_column_says_what_was_decided_in_it_and_that_it_is_deleted(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
     response = await script.post("/sessions", json={"tools": ["calculator"]})
-    parent = await asked(script, "What is 17 * 23?", response.json()["id"])
+    parent = await start_session(script, "What is 17 * 23?", response.json()["id"])
     (call,) = (await script.get(f"/sessions/{parent}")).json()["calls"]
     results = {"call": call["id"], "results": ["17*23 = 0", "17*23 <b> = 1"]}
     forks = (await script.post(f"/sessions/{parent}/fork", json=results)).json()["ids"]
     for fork in forks:
-        await asked(script, "", fork)
+        await start_session(script, "", fork)
     query = {"session": forks, "view": "live"}
     drawn = (await page.get("/compare", params=query)).text
     assert ">answered: 17*23 = 0</p>" in drawn

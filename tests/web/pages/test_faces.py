@@ -130,9 +130,9 @@ async def test_a_place_that_nothing_fills_is_told(
     page: httpx.AsyncClient, result: str, message: str | None
 ) -> None:
     output = (await page.post("/tools/lint", data={**FORM, "result": result}, headers=HTMX)).text
-    plain = output.replace("<code>", "`").replace("</code>", "`")
-    assert ("is not replaced" in plain) is (message is not None)
-    assert message is None or message in plain
+    plain_text = output.replace("<code>", "`").replace("</code>", "`")
+    assert ("is not replaced" in plain_text) is (message is not None)
+    assert message is None or message in plain_text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ JSON = {"accept": "application/json"}
 TOOLS = ["write_file", "read_file", "run_shell"]
 
 
-async def begun(script: httpx.AsyncClient) -> str:
+async def create_session(script: httpx.AsyncClient) -> str:
     response = await script.post("/sessions", json={"tools": TOOLS, "tool_choice": "required"})
     return str(response.json()["id"])
 
@@ -29,7 +29,7 @@ async def waiting(script: httpx.AsyncClient, session_id: str, tool: str) -> dict
     return dict(session["calls"][-1])
 
 
-async def ran(
+async def run_call(
     script: httpx.AsyncClient, session_id: str, tool: str, arguments: dict[str, Any], **more: Any
 ) -> str:
     """The result of a call with these arguments, which a user wrote."""
@@ -47,19 +47,19 @@ async def ran(
 async def test_what_was_written_is_shown_and_undone(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(script)
+    session_id = await create_session(script)
     here = f"/sessions/{session_id}/files"
     empty = (await page.get(here)).text
     assert "No files yet." in empty
     assert f'href="{here}"' in (await page.get(f"/sessions/{session_id}")).text
     text = "<b>one</b>\n"
-    await ran(script, session_id, "write_file", {"path": "a/<i>.txt", "content": text})
-    await ran(script, session_id, "write_file", {"path": "a/<i>.txt", "content": "two\n"})
-    shown = (await page.get(here)).text
-    assert "a/&lt;i&gt;.txt" in shown
-    assert "<i>" not in shown.partition("<main")[2].replace('<i class="dot', "")
-    whole = (await page.get(here, params={"path": "a/<i>.txt"})).text
-    assert "two" in whole
+    await run_call(script, session_id, "write_file", {"path": "a/<i>.txt", "content": text})
+    await run_call(script, session_id, "write_file", {"path": "a/<i>.txt", "content": "two\n"})
+    page_html = (await page.get(here)).text
+    assert "a/&lt;i&gt;.txt" in page_html
+    assert "<i>" not in page_html.partition("<main")[2].replace('<i class="dot', "")
+    html = (await page.get(here, params={"path": "a/<i>.txt"})).text
+    assert "two" in html
     difference = (await page.get(here, params={"change": 2})).text
     assert "-&lt;b&gt;one" in difference
     assert "+two" in difference
@@ -95,14 +95,14 @@ async def test_what_was_written_is_shown_and_undone(
 async def test_nothing_else_is_read(
     script: httpx.AsyncClient, query: dict[str, str], status: int
 ) -> None:
-    session_id = await begun(script)
+    session_id = await create_session(script)
     answer = await script.get(f"/sessions/{session_id}/files", params=query, headers=JSON)
     assert (answer.status_code, "root:" in answer.text) == (status, False)
 
 
 @pytest.mark.parametrize("change", [0, "", "x", True, None, 99, "99"])
 async def test_undo_of_nothing(script: httpx.AsyncClient, change: Any) -> None:
-    session_id = await begun(script)
+    session_id = await create_session(script)
     answer = await script.post(f"/sessions/{session_id}/files/undo", json={"change": change})
     assert answer.status_code == (404 if change in (99, "99") else 422)
 
@@ -116,13 +116,13 @@ async def test_no_such_session(script: httpx.AsyncClient) -> None:
 async def test_a_task_is_shown_and_stopped(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(script)
-    given = {"command": "sleep 61 # <b>", "background": True}
-    message = await ran(script, session_id, "run_shell", given)
+    session_id = await create_session(script)
+    arguments = {"command": "sleep 61 # <b>", "background": True}
+    message = await run_call(script, session_id, "run_shell", arguments)
     task_id = message.partition(" as ")[2].split(";")[0].split(",")[0]
-    shown = (await page.get(f"/sessions/{session_id}")).text
-    assert "Background tasks" in shown
-    assert "sleep 61 # &lt;b&gt;" in shown
+    html = (await page.get(f"/sessions/{session_id}")).text
+    assert "Background tasks" in html
+    assert "sleep 61 # &lt;b&gt;" in html
     stopped = await page.post(f"/sessions/{session_id}/tasks/{task_id}/stop")
     assert (stopped.status_code, stopped.headers["location"]) == (303, f"/sessions/{session_id}")
     assert "Background tasks" not in (await page.get(f"/sessions/{session_id}")).text
@@ -135,18 +135,18 @@ async def test_a_task_is_shown_and_stopped(
 async def test_the_card_says_how_a_command_runs(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(script)
+    session_id = await create_session(script)
     call = await waiting(script, session_id, "run_shell")
-    shown = (await page.get(f"/sessions/{session_id}")).text
+    html = (await page.get(f"/sessions/{session_id}")).text
     kinds = [problem["kind"] for problem in call["problems"]]
-    assert ("Run without the sandbox…" in shown) == ("note" in kinds)
-    assert ("no sandbox" in shown) == ("caution" in kinds)
-    assert "schema error" not in shown
+    assert ("Run without the sandbox…" in html) == ("note" in kinds)
+    assert ("no sandbox" in html) == ("caution" in kinds)
+    assert "schema error" not in html
     decision = {"decision": "run", "digest": call["digest"], "lift": "true"}
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     answer = await page.post(path, data={**decision, "seen": "100000"})
     assert answer.status_code == 303
     with anyio.fail_after(30):
-        while "run without the sandbox by you" not in shown:
-            shown = (await page.get(f"/sessions/{session_id}")).text
+        while "run without the sandbox by you" not in html:
+            html = (await page.get(f"/sessions/{session_id}")).text
             await anyio.sleep(0.02)

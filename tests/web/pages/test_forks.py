@@ -30,14 +30,14 @@ async def story(script: httpx.AsyncClient, prompt: str = WEATHER) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(server: RunningServer) -> str:
+def shared_session_id(server: RunningServer) -> str:
     """A session that is only read and forked."""
 
-    async def made() -> str:
+    async def make_story() -> str:
         async with server.client() as script:
             return await story(script)
 
-    return anyio.run(made)
+    return anyio.run(make_story)
 
 
 async def forked(script: httpx.AsyncClient, parent: str, **fields: Any) -> Json:
@@ -65,8 +65,8 @@ async def test_a_call_gets_other_arguments_another_answer_or_a_denial(
     assert "Not today." in json.dumps(denied["calls"][0]["result"])
     open_again = await forked(script, parent, call=call["id"], title="Once more")
     assert (open_again["state"], open_again["title"]) == ("waiting", "Once more")
-    held = await forked(script, parent, call=call["id"], answer="Frogs.", go=False)
-    assert held["state"] == "paused"
+    forked_session = await forked(script, parent, call=call["id"], answer="Frogs.", go=False)
+    assert forked_session["state"] == "paused"
     assert (await script.get(f"/sessions/{parent}/events")).text == before
 
 
@@ -129,9 +129,9 @@ async def test_what_if_makes_a_fork_for_each_result(
     ],
 )
 async def test_what_cannot_be_is_said_and_nothing_is_made(
-    script: httpx.AsyncClient, shared: str, fields: Json, status: int, words: str
+    script: httpx.AsyncClient, shared_session_id: str, fields: Json, status: int, words: str
 ) -> None:
-    here = f"/sessions/{shared}"
+    here = f"/sessions/{shared_session_id}"
     if fields.get("call") == "CALL":
         call = (await script.get(here)).json()["calls"][0]["id"]
         fields = {**fields, "call": call}
@@ -142,7 +142,7 @@ async def test_what_cannot_be_is_said_and_nothing_is_made(
 
 
 async def test_settings_hold_from_the_fork_on_by_json_and_by_the_small_form(
-    script: httpx.AsyncClient, page: httpx.AsyncClient, shared: str
+    script: httpx.AsyncClient, page: httpx.AsyncClient, shared_session_id: str
 ) -> None:
     async def settings(session_id: str) -> Json:
         lines = (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
@@ -153,13 +153,13 @@ async def test_settings_hold_from_the_fork_on_by_json_and_by_the_small_form(
         return last
 
     changes = {"tool_choice": "none", "params": {"temperature": 0.5}}
-    child = await forked(script, shared, turn=1, settings=changes, title=" No  tools ")
+    child = await forked(script, shared_session_id, turn=1, settings=changes, title=" No  tools ")
     now = await settings(child["id"])
     assert (now["tool_choice"]["mode"], now["params"]) == ("none", {"temperature": 0.5})
     assert (child["title"], child["calls"]) == ("No tools", [])
     form = {"turn": "1", "profile": "simulator-openai", "model": "sim-1", "drawn": "sim-1"}
     form |= {"tool_choice": "auto", "temperature": ".25", "hold": "true"}
-    sent = await page.post(f"/sessions/{shared}/fork", data=form)
+    sent = await page.post(f"/sessions/{shared_session_id}/fork", data=form)
     assert sent.status_code == 303
     session_id = sent.headers["location"].rpartition("/")[2]
     now = await settings(session_id)
@@ -167,7 +167,7 @@ async def test_settings_hold_from_the_fork_on_by_json_and_by_the_small_form(
     assert (await wait_for_session(script, session_id))["state"] == "paused"
     # What says nothing else changes nothing.
     same = {"prompt": "1", "text": WEATHER, "tool_choice": "auto", "temperature": ""}
-    sent = await page.post(f"/sessions/{shared}/fork", data=same)
+    sent = await page.post(f"/sessions/{shared_session_id}/fork", data=same)
     assert await settings(sent.headers["location"].rpartition("/")[2]) == {}
 
 
@@ -176,14 +176,14 @@ async def test_a_fork_that_cannot_be_read_leaves_the_page_of_the_others(
 ) -> None:
     parent = await story(script)
     child = (await forked(script, parent, turn=2))["id"]
-    holding = SessionStore.holding
+    holding = SessionStore.lock_session
 
     def only_parent(store: SessionStore, session_id: str) -> Any:
         if session_id == child:
             raise StoreError("This session cannot be read.")
         return holding(store, session_id)
 
-    monkeypatch.setattr(SessionStore, "holding", only_parent)
+    monkeypatch.setattr(SessionStore, "lock_session", only_parent)
     tree = await page.get(f"/sessions/{parent}/forks")
     assert (tree.status_code, child in tree.text) == (200, True)
 
@@ -201,9 +201,9 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
         ("", "Next prompt (optional)"),
     ]:
         for headers in ({}, {"hx-request": "true"}):
-            shown = await page.get(f"/sessions/{parent}/fork?{query}", headers=headers)
-            assert (shown.status_code, words in shown.text) == (200, True), query
-            assert ("<html" in shown.text) is not bool(headers)
+            response = await page.get(f"/sessions/{parent}/fork?{query}", headers=headers)
+            assert (response.status_code, words in response.text) == (200, True), query
+            assert ("<html" in response.text) is not bool(headers)
     child = (await forked(script, parent, call=call, answer="Frogs.", title="Frogs <b>"))["id"]
     second = (await forked(script, child, turn=2))["id"]
     output = (await script.get(f"/sessions/{second}/forks")).json()
@@ -229,9 +229,9 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
 
 
 async def test_what_came_from_elsewhere_names_no_session_of_ours(
-    script: httpx.AsyncClient, page: httpx.AsyncClient, shared: str
+    script: httpx.AsyncClient, page: httpx.AsyncClient, shared_session_id: str
 ) -> None:
-    child = (await forked(script, shared, turn=2))["id"]
+    child = (await forked(script, shared_session_id, turn=2))["id"]
     export = (await script.get(f"/sessions/{child}/export?as=jsonl")).json()["text"]
     answer = await script.post("/sessions/import", content=export.encode())
     assert answer.status_code == 201, answer.text
@@ -239,8 +239,8 @@ async def test_what_came_from_elsewhere_names_no_session_of_ours(
     seq = (await script.get(f"/sessions/{child}/forks")).json()[-1]["parent_seq"]
     own = await forked(script, imported, go=False)
     for session_id in (imported, own["id"]):
-        asked = f"/sessions/{session_id}/forks?parent={seq}"
-        named = await page.get(asked, headers={"hx-request": "true"})
+        forks_path = f"/sessions/{session_id}/forks?parent={seq}"
+        named = await page.get(forks_path, headers={"hx-request": "true"})
         assert named.text == "a session that does not exist here"
     output = (await script.get(f"/sessions/{imported}/forks")).json()
     assert [item["id"] for item in output] == [imported, own["id"]]

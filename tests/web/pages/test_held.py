@@ -18,7 +18,7 @@ from playground.tap.exchange import AgentExchange
 from playground.web.agents import STOP_CHOICES
 from tests.engines import run_engine
 from tests.markup import joined_tags
-from tests.tap.agent import FakeAgent, made
+from tests.tap.agent import FakeAgent, make_agent
 from tests.web.asking import JSON, PAGE
 from tests.web.pages.test_tapped import Here, session_of, words
 
@@ -52,9 +52,9 @@ class Holding(Here):
         async with asyncio.timeout(30):
             while True:
                 position = engine.sessions.position
-                (self.id, *_) = await engine.log.tapped(self.agent.tap.id, 1)
+                (self.id, *_) = await engine.log.tapped_sessions(self.agent.tap.id, 1)
                 session = await session_of(self.agent, self.id)
-                if len(session.waiting) == count and not session.standing.count("proposed"):
+                if len(session.waiting) == count and not session.call_groups.count("proposed"):
                     return session
                 await engine.sessions.wait(position, engine.sessions.list_version, 30)
 
@@ -73,7 +73,7 @@ async def holding(
 ) -> AsyncIterator[tuple[Holding, asyncio.Task[None]]]:
     """An agent that waits for an answer with `calls`, all of which wait for a decision."""
     async with run_engine(folder) as engine:
-        fake = await made(engine, agent=agent)
+        fake = await make_agent(engine, agent=agent)
         fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, stop_at)
         here = Holding(fake)
         task = asyncio.create_task(fake.answer(await fake.ask("Go."), *calls))
@@ -181,7 +181,7 @@ async def test_what_does_not_fit_its_schema_runs_only_when_asked_twice(tmp_path:
 
 async def test_masked_arguments_say_what_an_edit_would_send(engine: Engine) -> None:
     engine.keys.learn("sk-verysecret-123456")
-    fake = await made(engine)
+    fake = await make_agent(engine)
     fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
     here = Holding(fake)
     call = ("Bash", {"command": "echo sk-verysecret-123456"})
@@ -195,7 +195,7 @@ async def test_masked_arguments_say_what_an_edit_would_send(engine: Engine) -> N
 
 
 async def test_an_agent_that_has_left_meets_it_again(engine: Engine) -> None:
-    fake = await made(engine)
+    fake = await make_agent(engine)
     fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
     here = Holding(fake)
     exchange = await fake.ask("Go.")
@@ -216,7 +216,7 @@ async def test_an_agent_that_has_left_meets_it_again(engine: Engine) -> None:
 
 
 async def test_a_card_is_void_once_its_agent_asks_something_else(engine: Engine) -> None:
-    fake = await made(engine)
+    fake = await make_agent(engine)
     fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
     here = Holding(fake)
     exchange = await fake.ask("Go.")
@@ -241,11 +241,11 @@ async def test_a_card_is_void_once_its_agent_asks_something_else(engine: Engine)
 @pytest.mark.parametrize(("agent", "seconds"), [("claude", 1800), ("codex", None), ("", None)])
 async def test_the_clock_of_the_client(agent: str, seconds: int | None, engine: Engine) -> None:
     """In a stream, from the end of the provider's answer on."""
-    fake = await made(engine, agent=agent)
+    fake = await make_agent(engine, agent=agent)
     fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
     here = Holding(fake)
     exchange = await fake.ask("Go.")
-    exchange.answered(200, STREAM)
+    exchange.receive_head(200, STREAM)
     for event in _stream_of_a_call():
         await exchange.pass_on(event)
     assert isinstance(exchange, AgentExchange)
@@ -265,7 +265,7 @@ async def test_the_clock_of_the_client(agent: str, seconds: int | None, engine: 
 
 
 async def _drain(exchange: AgentExchange) -> None:
-    async for _ in exchange.ending(None):
+    async for _ in exchange.finish_answer(None):
         pass
 
 
@@ -306,7 +306,7 @@ async def test_always_writes_a_rule_for_the_agents_tool(tmp_path: Path, stop_at:
 
 
 async def test_where_a_tap_stops_is_set_on_the_page(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Holding(agent)
     url = f"/taps/{agent.tap.id}/settings"
     for choice in STOP_CHOICES:

@@ -14,7 +14,7 @@ import pytest
 from playground.core.session import Session
 from playground.tap.relay import Exchange
 from tests.engines import run_engine
-from tests.tap.agent import made
+from tests.tap.agent import make_agent
 from tests.web.asking import JSON, PAGE
 from tests.web.pages.test_held import Holding
 from tests.web.pages.test_tapped import session_of, words
@@ -43,11 +43,13 @@ async def returning(
     """An agent that has sent these results of its calls, all of which wait."""
     async with run_engine(folder) as engine:
         engine.keys.learn("sk-verysecret-123456")
-        fake = await made(engine, agent=agent)
+        fake = await make_agent(engine, agent=agent)
         fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, stop_at)
         calls = (LS, READ)[: len(texts)]
         await fake.answer(await fake.ask("Go."), *calls)
-        results = [fake.result(name, text) for (name, _), text in zip(calls, texts, strict=True)]
+        results = [
+            fake.result_block(name, text) for (name, _), text in zip(calls, texts, strict=True)
+        ]
         exchange = fake.exchange(*results)
         task = asyncio.create_task(exchange.begin())
         here = Returning(fake)

@@ -64,7 +64,7 @@ async def looked(page: httpx.AsyncClient, *texts: Any) -> tuple[str, dict[str, l
     return answer.text, fields_of(answer.text)
 
 
-async def taken(page: httpx.AsyncClient, fields: dict[str, list[str]]) -> httpx.Response:
+async def post_take(page: httpx.AsyncClient, fields: dict[str, list[str]]) -> httpx.Response:
     return await page.post("/import/take", data=fields)
 
 
@@ -83,7 +83,7 @@ async def test_what_was_found_is_shown_and_nothing_is_kept_before_it_is_taken(
     assert (await script.get("/tools/forecast")).status_code == 404
     # Nothing is switched on but by the user, not even what runs nothing.
     assert (fields["take"], fields.get("on")) == (["0", "2"], None)
-    answer = await taken(page, {**fields, "on": ["0"]})
+    answer = await post_take(page, {**fields, "on": ["0"]})
     assert answer.status_code == 303, answer.text
     assert "2 tools imported." in (await page.get(answer.headers["location"])).text
     assert await enabled(script, "forecast")
@@ -97,12 +97,12 @@ async def test_only_what_is_ticked_is_taken_under_the_name_that_was_typed(
     page: httpx.AsyncClient, script: httpx.AsyncClient
 ) -> None:
     _, fields = await looked(page, [anthropic("left"), anthropic("right")])
-    answer = await taken(page, {**fields, "take": ["1"], "as:1": ["starboard"], "on": []})
+    answer = await post_take(page, {**fields, "take": ["1"], "as:1": ["starboard"], "on": []})
     assert answer.status_code == 303, answer.text
     assert not await enabled(script, "starboard")
     for name in ("left", "right"):
         assert (await script.get(f"/tools/{name}")).status_code == 404
-    nothing = await taken(page, {key: value for key, value in fields.items() if key != "take"})
+    nothing = await post_take(page, {key: value for key, value in fields.items() if key != "take"})
     assert nothing.status_code == 422
     assert "Nothing is selected" in nothing.text
 
@@ -115,16 +115,16 @@ async def test_a_name_that_is_there_is_never_taken_over_without_a_word(
     html, fields = await looked(page, [anthropic("mine"), anthropic("mine")])
     assert (fields["as:0"], fields["as:1"]) == (["mine_2"], ["mine_3"])
     assert "replace the existing tool mine" in html
-    refused = await taken(page, {**fields, "as:0": ["mine"]})
+    refused = await post_take(page, {**fields, "as:0": ["mine"]})
     assert refused.status_code == 422
     assert "There is a" in refused.text
-    twice = await taken(page, {**fields, "as:0": ["other"], "as:1": ["other"]})
+    twice = await post_take(page, {**fields, "as:0": ["other"], "as:1": ["other"]})
     assert "Two of these" in unescape(twice.text)
-    odd = await taken(page, {**fields, "as:0": ["a b"]})
+    odd = await post_take(page, {**fields, "as:0": ["a b"]})
     assert "is not a valid name" in odd.text
     assert fields_of(odd.text)["as:0"] == ["a b"]  # what was typed is there still
     assert (await script.get("/tools/mine")).json()["description"] == "My own."
-    replaced = await taken(page, {**fields, "replace:0": ["on"], "on": []})
+    replaced = await post_take(page, {**fields, "replace:0": ["on"], "on": []})
     assert replaced.status_code == 303, replaced.text
     assert (await script.get("/tools/mine")).json()["description"] == "Weather."
     assert not await enabled(script, "mine")
@@ -148,7 +148,7 @@ async def test_servers_arrive_not_accepted_and_start_nothing(
     assert "ghp_abcdefghijklmnop" not in html
     assert str(marker) in unescape(html)
     assert "autoApprove was not imported" in html
-    answer = await taken(page, fields)
+    answer = await post_take(page, fields)
     assert answer.status_code == 303, answer.text
     done = (await page.get(answer.headers["location"])).text
     assert 'href="/servers/evil"' in done
@@ -164,16 +164,16 @@ async def test_each_replaced_value_is_shown_and_can_be_put_back(
     args = ["--key", "task-board", "--token", "real-secret-1", "https://h.example/?token=t-two"]
     text = {"mcpServers": {"board": {"command": "npx", "args": args}}}
     html, fields = await looked(page, text)
-    shown = " ".join(re.sub("<[^>]*>", " ", unescape(html)).split())
+    page_text = " ".join(re.sub("<[^>]*>", " ", unescape(html)).split())
     for place, variable in (("2", "KEY"), ("4", "TOKEN"), ("5", "TOKEN_2")):
-        assert f"argument {place} " in shown
-        assert f"becomes ${{BOARD_{variable}}}" in shown
+        assert f"argument {place} " in page_text
+        assert f"becomes ${{BOARD_{variable}}}" in page_text
     for value in ("task-board", "real-secret-1", "t-two"):
         assert value not in html
     assert "back:0" not in fields  # nothing is put back but by the user
-    lost = await taken(page, {**fields, "back:0": ["7"]})
+    lost = await post_take(page, {**fields, "back:0": ["7"]})
     assert "Import the file again" in lost.text
-    answer = await taken(page, {**fields, "back:0": ["0", "2"]})
+    answer = await post_take(page, {**fields, "back:0": ["0", "2"]})
     assert answer.status_code == 303, answer.text
     stored = (await script.get("/servers/board")).json()
     assert stored["args"] == ["--key", "task-board", "--token", "${BOARD_TOKEN}", args[4]]
@@ -188,7 +188,7 @@ async def test_a_known_key_cannot_be_put_back(page: httpx.AsyncClient) -> None:
     text = {"mcpServers": {"known": {"command": "npx", "env": {"A_KEY": KEY}}}}
     html, fields = await looked(page, text)
     assert KEY not in html
-    answer = await taken(page, {**fields, "back:0": ["0"]})
+    answer = await post_take(page, {**fields, "back:0": ["0"]})
     assert answer.status_code == 422
     assert "contains the value of a key" in answer.text
     assert KEY not in answer.text
@@ -239,17 +239,17 @@ async def test_what_was_typed_is_there_still_when_nothing_was_found(
 
 @pytest.mark.parametrize("carried", ["[]", "{", '{"source": 1}', '{"tool": {}}', "1e5", "null"])
 async def test_a_form_that_is_not_ours_is_refused(page: httpx.AsyncClient, carried: str) -> None:
-    answer = await taken(page, {"row:0": [carried], "take": ["0"]})
+    answer = await post_take(page, {"row:0": [carried], "take": ["0"]})
     assert answer.status_code == 422
-    assert (await taken(page, {"row:x": ["{}"], "take": ["x"]})).status_code == 422
+    assert (await post_take(page, {"row:x": ["{}"], "take": ["x"]})).status_code == 422
 
 
 async def test_a_script_sees_what_is_in_a_text(script: httpx.AsyncClient) -> None:
     text = 'def add(a: int) -> int:\n    """Adds."""\n'
     answer = await script.post("/import", json={"text": text, "name": "a.py"})
-    [matches] = answer.json()["tools"]
-    assert (matches["name"], matches["kind"], matches["problem"]) == ("add", "Python", "")
-    assert matches["tool"]["answered_by"] == "mock"
+    [tool] = answer.json()["tools"]
+    assert (tool["name"], tool["kind"], tool["problem"]) == ("add", "Python", "")
+    assert tool["tool"]["answered_by"] == "mock"
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ async def test_of_too_many_tools_the_person_chooses(
     chosen = {"upload": upload, "pick": ["0 GET /p/500", "0 GET /p/7"]}
     rows = fields_of((await page.post("/import", data=chosen)).text)
     assert (rows["as:0"], rows["as:1"]) == (["op7"], ["op500"])
-    assert (await taken(page, rows)).status_code == 303
+    assert (await post_take(page, rows)).status_code == 303
     assert (await script.get("/tools/op500")).status_code == 200
     refused: list[tuple[dict[str, Any], str]] = [
         ({"upload": upload}, "Nothing is selected"),
@@ -412,20 +412,20 @@ async def test_two_files_of_one_name_are_told_apart(page: httpx.AsyncClient) -> 
 async def test_files_that_belong_together_are_read_as_one(
     page: httpx.AsyncClient, script: httpx.AsyncClient
 ) -> None:
-    whole = {**OPENAPI, "paths": {"/a": {"get": {"$ref": "ops/a.json"}}}}
+    document = {**OPENAPI, "paths": {"/a": {"get": {"$ref": "ops/a.json"}}}}
     part = {"operationId": "parted", "parameters": [{"name": "q", "in": "query"}]}
     files = [
         ("file", ("api/ops/a.json", json.dumps(part))),
-        ("file", ("/../api/openapi.json", json.dumps(whole))),
+        ("file", ("/../api/openapi.json", json.dumps(document))),
         ("file", ("api/README.txt", "hello")),
     ]
     html = (await page.post("/import", files=files)).text
     assert fields_of(html)["as:0"] == ["parted"]
     assert "api/README.txt" in html
     assert "api/ops/a.json" not in html
-    alone = await script.post("/import", json={"text": json.dumps(whole)})
+    alone = await script.post("/import", json={"text": json.dumps(document)})
     assert "outside the document" in alone.json()["tools"][0]["problem"]
-    beside = {"text": json.dumps(whole), "files": {"ops/a.json": json.dumps(part)}}
+    beside = {"text": json.dumps(document), "files": {"ops/a.json": json.dumps(part)}}
     assert (await script.post("/import", json=beside)).json()["tools"][0]["name"] == "parted"
 
 
@@ -481,7 +481,7 @@ async def test_python_file_when_read_by_interpreter_shows_its_tools(
     assert "The file was run to read it. Nothing has been imported yet." in answer.text
     taken_fields = fields_of(answer.text)
     assert (taken_fields["take"], taken_fields["as:0"]) == (["0"], ["price"])
-    done = await taken(page, {**taken_fields, "as:0": ["read_price"], "take": ["0"]})
+    done = await post_take(page, {**taken_fields, "as:0": ["read_price"], "take": ["0"]})
     assert done.status_code == 303, done.text
     stored = (await script.get("/tools/read_price")).json()
     assert stored["config"] == {"file": str(file), "function": "price"}

@@ -30,11 +30,11 @@ async def test_a_page_judges_few_of_many_tools(
 ) -> None:
     looked: list[str] = []
 
-    def counted(tool: Tool, *providers: Any) -> Any:
+    def count_findings(tool: Tool, *providers: Any) -> Any:
         looked.append(tool.name)
         return findings(tool, *providers)
 
-    monkeypatch.setattr(editor, "findings", counted)
+    monkeypatch.setattr(editor, "findings", count_findings)
     engine = await start_engine()
     for number in range(TOOLS):
         await engine.library.save(Tool(f"tool_{number}", "", OPEN, "mock", {"result": ""}), 1)

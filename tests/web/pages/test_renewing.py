@@ -31,13 +31,13 @@ def in_file(folder: Path) -> Tool:
     )
 
 
-def written(folder: Path, result: str) -> None:
+def write_tool(folder: Path, result: str) -> None:
     (folder / "t.py").write_text(f"def note(**given):\n    return {result!r}\n")
 
 
-async def called(engine: Engine, tools: list[Tool]) -> str:
+async def start_session(engine: Engine, tools: list[Tool]) -> str:
     session_id = await create_session(engine, tools)
-    async with engine.sessions.holding(session_id) as live:
+    async with engine.sessions.lock_session(session_id) as live:
         settings = live.session.settings
     assert settings is not None
     settings = replace(settings, tool_choice=ToolChoice("required"))
@@ -56,42 +56,42 @@ def renewal(output: Any) -> str:
 
 @pytest.mark.parametrize("into", ["session", "always"])
 async def test_a_card_renews_the_rule_for_what_it_shows(into: str, engine: Engine) -> None:
-    asked, rules = Asked(engine), engine.rules
+    client, rules = Asked(engine), engine.rules
     old = Tool("own", "Old.", TEXT, "mock", {"result": "x"})
     other, new = replace(old, name="other"), replace(old, description="New.")
     first = await rules.add(ALWAYS, Rule("*", "run"), [old, other])
-    session_id = await called(engine, [new])
+    session_id = await start_session(engine, [new])
     if into == "session":
-        await rules.hand(ALWAYS, first.id, session_id)
+        await rules.move_to_list(ALWAYS, first.id, session_id)
     call = await call_of(engine, session_id)
     here = f"/sessions/{session_id}/calls/{call.id}/rule"
-    renew = renewal(await asked.get(here, JSON))
-    page = (await asked.get(here, PAGE)).body.decode()
+    renew = renewal(await client.get(here, JSON))
+    page = (await client.get(here, PAGE)).body.decode()
     assert f'action="{renew.replace("&", "&amp;")}"' in page
-    for wrong in (renew[:-1] + "x", renew.replace("base=", "base=0"), here + "/renew"):
-        assert (await asked.post(wrong, {}, JSON)).status in (409, 422), wrong
+    for bad_path in (renew[:-1] + "x", renew.replace("base=", "base=0"), here + "/renew"):
+        assert (await client.post(bad_path, {}, JSON)).status in (409, 422), bad_path
     assert (await call_of(engine, session_id)).status == "waiting"
-    assert (await asked.post(renew, {}, HTMX)).body.count(b"Renewed for own") == 1
+    assert (await client.post(renew, {}, HTMX)).body.count(b"Renewed for own") == 1
     done = await call_of(engine, session_id)
     assert (done.status, done.decided and done.decided.by) == ("done", "rule")
-    rule = rules.of(session_id)[0]
-    assert await rules.holding([rule], [new, other]) == [{"own": "same", "other": "same"}]
+    rule = rules.rules_of(session_id)[0]
+    assert await rules.binding_states([rule], [new, other]) == [{"own": "same", "other": "same"}]
 
 
 async def test_a_renewal_in_the_list_frees_the_call_that_waits(
     tmp_path: Path, engine: Engine
 ) -> None:
     """The file changed while the call waited: the rule is bound to what is there by now."""
-    written(tmp_path, "one")
+    write_tool(tmp_path, "one")
     tool = in_file(tmp_path)
     rule = await engine.rules.add(ALWAYS, Rule("note", "run"), [tool])
-    written(tmp_path, "two")
-    session_id = await called(engine, [tool])
-    await engine.rules.hand(ALWAYS, rule.id, session_id)
+    write_tool(tmp_path, "two")
+    session_id = await start_session(engine, [tool])
+    await engine.rules.move_to_list(ALWAYS, rule.id, session_id)
     call = await call_of(engine, session_id)
     assert "has changed since" in call.asks
     digest = call.digest
-    written(tmp_path, "three")
+    write_tool(tmp_path, "three")
     renew = f"/sessions/{session_id}/rules/{rule.id}/renew"
     assert (await Asked(engine).post(renew, {}, JSON)).status == 200
     done = await call_of(engine, session_id)
@@ -101,35 +101,35 @@ async def test_a_renewal_in_the_list_frees_the_call_that_waits(
 
 
 async def test_a_card_renews_nothing_that_it_does_not_show(tmp_path: Path, engine: Engine) -> None:
-    written(tmp_path, "one")
+    write_tool(tmp_path, "one")
     tool = in_file(tmp_path)
     rule = await engine.rules.add(ALWAYS, Rule("note", "run"), [tool])
-    written(tmp_path, "two")
-    asked, session_id = Asked(engine), await called(engine, [tool])
+    write_tool(tmp_path, "two")
+    client, session_id = Asked(engine), await start_session(engine, [tool])
     call = await call_of(engine, session_id)
     here = f"/sessions/{session_id}/calls/{call.id}/rule"
-    renew = renewal(await asked.get(here, JSON))
-    written(tmp_path, "three")
-    output = await asked.post(renew, {}, JSON)
+    renew = renewal(await client.get(here, JSON))
+    write_tool(tmp_path, "three")
+    output = await client.post(renew, {}, JSON)
     assert (output.status, b"Check the call again" in output.body) == (409, True), output.body
-    assert engine.rules.listed(ALWAYS) == (rule,)
-    again = renewal(await asked.get(here, JSON))
+    assert engine.rules.rule_list(ALWAYS) == (rule,)
+    again = renewal(await client.get(here, JSON))
     assert again != renew
-    assert (await asked.post(again, {}, JSON)).status == 200
+    assert (await client.post(again, {}, JSON)).status == 200
     assert "three" in str((await call_of(engine, session_id)).result)
 
 
 async def test_a_deny_at_the_same_moment_comes_before_the_proposed_rule(engine: Engine) -> None:
     """Who writes a rule in the list does not hold the session."""
-    asked, rules = Asked(engine), engine.rules
-    session_id = await called(engine, [Tool("own", "Own.", TEXT, "mock", {"result": "x"})])
+    client, rules = Asked(engine), engine.rules
+    session_id = await start_session(engine, [Tool("own", "Own.", TEXT, "mock", {"result": "x"})])
     call = await call_of(engine, session_id)
     here = f"/sessions/{session_id}/calls/{call.id}/always"
     async with rules._writing:
-        writing = asyncio.create_task(asked.post(here, {"digest": call.digest}, JSON))
+        writing = asyncio.create_task(client.post(here, {"digest": call.digest}, JSON))
         async with asyncio.timeout(20):
             while not rules._writing._waiters:
                 await asyncio.sleep(0)
         await rules._insert(session_id, Rule("own", "deny", id="d", here=session_id), 0)
     assert (await writing).status == 409
-    assert [rule.action for rule in rules.listed(session_id)] == ["deny"]
+    assert [rule.action for rule in rules.rule_list(session_id)] == ["deny"]

@@ -25,7 +25,7 @@ async def story(script: httpx.AsyncClient) -> str:
     return session_id
 
 
-async def got(script: httpx.AsyncClient, path: str) -> Any:
+async def get_json(script: httpx.AsyncClient, path: str) -> Any:
     answer = await script.get(path)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -35,21 +35,23 @@ async def test_frames_come_in_pieces_and_lead_from_one_to_the_next(
     script: httpx.AsyncClient,
 ) -> None:
     here = f"/sessions/{await story(script)}/replay"
-    reel = await got(script, here + "/reel")
+    reel = await get_json(script, here + "/reel")
     assert reel["marks"][0][0] == "prompt"
-    first = await got(script, f"{here}/at?position=0")
+    first = await get_json(script, f"{here}/at?position=0")
     assert (first["from"], first["to"]) == (None, reel["first"])
     position = first["to"]
     while position < reel["count"]:
-        frames = (await got(script, f"{here}/frames?from={position}&every=20&most=3"))["frames"]
+        frames = (await get_json(script, f"{here}/frames?from={position}&every=20&most=3"))[
+            "frames"
+        ]
         assert 0 < len(frames) <= 3
         for frame in frames:
             assert frame["from"] == position
             position = frame["to"]
-    assert (await got(script, f"{here}/frames?from={position}"))["frames"] == []
-    end = await got(script, f"{here}/at?ms={reel['duration']}")
-    assert end == await got(script, f"{here}/at?seq={reel['seq']}")
-    assert end == await got(script, f"{here}/at")
+    assert (await get_json(script, f"{here}/frames?from={position}"))["frames"] == []
+    end = await get_json(script, f"{here}/at?ms={reel['duration']}")
+    assert end == await get_json(script, f"{here}/at?seq={reel['seq']}")
+    assert end == await get_json(script, f"{here}/at")
     refused = await script.get(f"{here}/frames?from=x")
     assert (refused.status_code, refused.json()["error"]) == (
         422,
@@ -60,13 +62,13 @@ async def test_frames_come_in_pieces_and_lead_from_one_to_the_next(
 
 async def test_a_session_that_went_on_is_laid_out_anew(script: httpx.AsyncClient) -> None:
     session_id = await story(script)
-    before = await got(script, f"/sessions/{session_id}/replay/reel")
+    before = await get_json(script, f"/sessions/{session_id}/replay/reel")
     await script.post(f"/sessions/{session_id}/prompts", json={"text": "And thanks."})
     await wait_for_session(script, session_id)
     # A replay that is under way goes on with what it has.
-    still = await got(script, f"/sessions/{session_id}/replay/at?position=100000")
+    still = await get_json(script, f"/sessions/{session_id}/replay/at?position=100000")
     assert still["seq"] == before["seq"]
-    after = await got(script, f"/sessions/{session_id}/replay/reel")
+    after = await get_json(script, f"/sessions/{session_id}/replay/reel")
     assert after["count"] > before["count"]
     assert after["marks"][: len(before["marks"])] == before["marks"]
 
@@ -75,7 +77,7 @@ async def test_the_page_of_a_moment_holds_nothing_that_came_later(
     script: httpx.AsyncClient,
 ) -> None:
     session_id = await story(script)
-    call = next(m for m in (await got(script, f"/sessions/{session_id}/replay/reel"))["marks"]
+    call = next(m for m in (await get_json(script, f"/sessions/{session_id}/replay/reel"))["marks"]
                 if m[0] == "call")  # fmt: skip
     answer = await script.get(f"/sessions/{session_id}?at={call[3]}", headers=PAGE)
     assert answer.status_code == 200
@@ -100,8 +102,8 @@ async def test_a_recording_plays_in_a_new_session(script: httpx.AsyncClient) -> 
     changed = await script.post(f"/sessions/{new}/settings", json={"system": "Be brief."})
     assert changed.status_code == 200, changed.text
     await script.post(f"/sessions/{new}/prompts", json={"text": WEATHER})
-    matches = await wait_for_session(script, new)
-    assert matches["state"] == "waiting"
+    session_data = await wait_for_session(script, new)
+    assert session_data["state"] == "waiting"
     recordings = [f"/sessions/{item}/recordings/1" for item in (session_id, new)]
     first, second = [(await script.get(path)).content for path in recordings]
     assert first == second != b""
@@ -111,8 +113,8 @@ async def test_a_recording_plays_in_a_new_session(script: httpx.AsyncClient) -> 
 
 async def test_a_long_text_is_asked_for_by_portions(script: httpx.AsyncClient) -> None:
     session_id = (await script.post("/sessions", json={})).json()["id"]
-    asked = {"text": "[[fault:big-delta-1]] Say it."}
-    await script.post(f"/sessions/{session_id}/prompts", json=asked)
+    prompt = {"text": "[[fault:big-delta-1]] Say it."}
+    await script.post(f"/sessions/{session_id}/prompts", json=prompt)
     seq = (await wait_for_session(script, session_id))["seq"]
     here = f"/sessions/{session_id}"
     for path, least, most in (

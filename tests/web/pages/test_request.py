@@ -28,7 +28,7 @@ FILES = (
 )
 
 
-async def begun(script: httpx.AsyncClient, **body: Any) -> str:
+async def create_session(script: httpx.AsyncClient, **body: Any) -> str:
     answer = await script.post("/sessions", json=body)
     return str(answer.json()["id"])
 
@@ -39,16 +39,16 @@ async def log(script: httpx.AsyncClient, session_id: str) -> list[Any]:
 
 
 async def test_the_next_request_as_data(script: httpx.AsyncClient) -> None:
-    session_id = await begun(script, tools=["calculator"])
+    session_id = await create_session(script, tools=["calculator"])
     before = await log(script, session_id)
     path = f"/sessions/{session_id}/request"
     draft = {"text": "What is 2+3?", "images": [IMAGE]}
-    shown = (await script.post(path, json=draft)).json()
-    assert shown.keys() == FIELDS
-    assert shown["failed"] is None
-    assert (shown["profile"], shown["method"]) == ("simulator", "POST")
-    assert shown["headers"]["x-api-key"] == "$PLAYGROUND_TOKEN"
-    assert IMAGE["data"] in shown["body"]
+    data = (await script.post(path, json=draft)).json()
+    assert data.keys() == FIELDS
+    assert data["failed"] is None
+    assert (data["profile"], data["method"]) == ("simulator", "POST")
+    assert data["headers"]["x-api-key"] == "$PLAYGROUND_TOKEN"
+    assert IMAGE["data"] in data["body"]
     bare = (await script.get(path)).json()
     assert "There is no prompt yet" in bare["says"][0]
     for wire in WIRES:
@@ -60,9 +60,9 @@ async def test_the_next_request_as_data(script: httpx.AsyncClient) -> None:
     await wait_for_session(script, session_id)
     sent = next(item for item in await log(script, session_id) if item["kind"] == "request_sent")
     assert (sent["body"], sent["url"], sent["headers"]) == (
-        shown["body"],
-        shown["url"],
-        shown["headers"],
+        data["body"],
+        data["url"],
+        data["headers"],
     )
 
 
@@ -78,7 +78,7 @@ async def test_the_next_request_as_data(script: httpx.AsyncClient) -> None:
 async def test_a_bad_draft_is_refused(
     script: httpx.AsyncClient, body: dict[str, Any], sentence: str
 ) -> None:
-    answer = await script.post(f"/sessions/{await begun(script)}/request", json=body)
+    answer = await script.post(f"/sessions/{await create_session(script)}/request", json=body)
     assert answer.status_code == 422
     assert sentence in answer.json()["error"]
 
@@ -86,7 +86,7 @@ async def test_a_bad_draft_is_refused(
 async def test_images_of_a_prompt_are_served_and_cannot_do_anything(
     script: httpx.AsyncClient,
 ) -> None:
-    session_id = await begun(script)
+    session_id = await create_session(script)
     await script.post(f"/sessions/{session_id}/prompts", json={"text": "", "images": [IMAGE]})
     await wait_for_session(script, session_id)
     seq = next(
@@ -109,7 +109,7 @@ async def test_images_of_a_prompt_are_served_and_cannot_do_anything(
 async def test_a_plain_form_brings_images(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(script)
+    session_id = await create_session(script)
     files = [("images", ("a.png", PNG, "image/png")), ("images", ("", b"", "application/x"))]
     path = f"/sessions/{session_id}/prompts"
     sent = await page.post(path, data={"text": "x" * 2_000_000}, files=files)
@@ -126,7 +126,7 @@ async def test_a_plain_form_brings_images(
 async def test_the_tab_and_the_line_in_setup(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(script, profile="openai")
+    session_id = await create_session(script, profile="openai")
     here = f"/sessions/{session_id}"
     drawn = (await page.get(here, params={"tab": "request"})).text
     assert "OPENAI_API_KEY" in drawn.partition('id="request"')[2]
@@ -144,7 +144,7 @@ async def settings_of(script: httpx.AsyncClient, session_id: str) -> Any:
 
 
 async def test_the_setup_form(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
-    session_id = await begun(script, params={"top_p": 0.5}, model="m1")
+    session_id = await create_session(script, params={"top_p": 0.5}, model="m1")
     path = f"/sessions/{session_id}/settings"
     form = {**FORM, "model": "m1", "thinking": "high", "first_byte_s": "7.5", "max_retries": "0"}
     assert (await page.post(path, data=form)).status_code == 303
@@ -161,14 +161,14 @@ async def test_the_setup_form(script: httpx.AsyncClient, page: httpx.AsyncClient
     output = await settings_of(script, session_id)
     assert (output["profile"]["protocol"], output["model"]) == ("openai_chat", "")
     assert output["limits"]["first_byte_s"] == 60.0
-    wrong = await page.post(path, data={**form, "thinking": "budget", "thinking_budget": "much"})
-    assert "The thinking budget must be a whole number" in wrong.text
+    response = await page.post(path, data={**form, "thinking": "budget", "thinking_budget": "much"})
+    assert "The thinking budget must be a whole number" in response.text
 
 
 async def test_two_tabs_change_different_fields(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(script)
+    session_id = await create_session(script)
     path = f"/sessions/{session_id}/settings"
     item, other = {**FORM, "base": "1", "system": "Brief."}, {**FORM, "base": "1", "model": "m1"}
     both = await asyncio.gather(*(page.post(path, data=data) for data in (item, other)))
@@ -180,15 +180,15 @@ async def test_two_tabs_change_different_fields(
 async def test_a_refused_form_leads_back(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    session_id = await begun(script)
+    session_id = await create_session(script)
     path = f"/sessions/{session_id}/settings"
-    wrong = {**FORM, "base": "1", "temperature": "warm", "system": "Brief."}
-    refused = await page.post(path, data=wrong)
+    bad_form = {**FORM, "base": "1", "temperature": "warm", "system": "Brief."}
+    refused = await page.post(path, data=bad_form)
     assert refused.status_code == 422
     assert "not &#39;warm&#39;. All other changes are saved." in refused.text
     assert f'href="/sessions/{session_id}"' in refused.text
     assert (await settings_of(script, session_id))["system"] == "Brief."
-    drawn = await page.post(path, data=wrong, headers={"hx-request": "true"})
+    drawn = await page.post(path, data=bad_form, headers={"hx-request": "true"})
     assert drawn.status_code == 422
     assert '<p data-refused="temperature">temperature must be' in drawn.text
     gone = await page.get("/sessions/none")
@@ -200,7 +200,7 @@ async def test_what_a_session_holds_is_isolated_where_it_is_opened(
     script: httpx.AsyncClient,
 ) -> None:
     """Recorded bytes, requests, images and files: what a provider or a model wrote."""
-    session_id = await begun(script)
+    session_id = await create_session(script)
     prompt = {"text": "<script>alert(1)</script>", "images": [IMAGE]}
     await script.post(f"/sessions/{session_id}/prompts", json=prompt)
     await wait_for_session(script, session_id)

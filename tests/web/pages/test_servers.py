@@ -29,88 +29,88 @@ async def test_a_server_from_the_form_to_its_tools(start_engine: StartEngine) ->
     server = by_stdio("fine")
     line = f"'{server.command}' {server.args[0]} 'fine'"
     engine = await start_engine()
-    asked = Asked(engine)
-    assert b"No servers yet" in (await asked.get("/servers", PAGE)).body
-    assert (await asked.get("/servers?new=1", PAGE)).status == 200
-    result = await asked.post("/servers", {"name": "fine", "line": line}, PAGE)
+    client = Asked(engine)
+    assert b"No servers yet" in (await client.get("/servers", PAGE)).body
+    assert (await client.get("/servers?new=1", PAGE)).status == 200
+    result = await client.post("/servers", {"name": "fine", "line": line}, PAGE)
     assert (result.status, result.header("location")) == (303, "/servers/fine")
     assert (await engine.servers.get("fine")).server == server
 
-    page = (await asked.get("/servers/fine", PAGE)).body.decode()
+    page = (await client.get("/servers/fine", PAGE)).body.decode()
     for word in (server.command, *server.args):
         assert f'<code class="word">{html.escape(word)}</code>' in page
     assert "not accepted" in page
     assert "List tools" not in page
-    early = await asked.post("/servers/fine/list", {"x": ""}, PAGE)
+    early = await client.post("/servers/fine/list", {"x": ""}, PAGE)
     assert (early.status, b"was not accepted yet" in early.body) == (422, True)
 
-    wrong = await asked.post("/servers/fine/accept", {"fingerprint": "0" * 64}, JSON)
-    assert (wrong.status, data(wrong)["fingerprint"]) == (409, fingerprint(server))
+    response = await client.post("/servers/fine/accept", {"fingerprint": "0" * 64}, JSON)
+    assert (response.status, data(response)["fingerprint"]) == (409, fingerprint(server))
     right = {"fingerprint": fingerprint(server)}
     assert f'value="{right["fingerprint"]}"' in page
-    assert (await asked.post("/servers/fine/accept", right, PAGE)).status == 303
-    listed = await asked.post("/servers/fine/list", {"x": ""}, PAGE)
+    assert (await client.post("/servers/fine/accept", right, PAGE)).status == 303
+    listed = await client.post("/servers/fine/list", {"x": ""}, PAGE)
     assert listed.header("location") == "/servers/fine#tools"
-    page = (await asked.get("/servers/fine", PAGE)).body.decode()
-    tool = next(tool for tool in data(await asked.get("/servers/fine", JSON))["tools"])
+    page = (await client.get("/servers/fine", PAGE)).body.decode()
+    tool = next(tool for tool in data(await client.get("/servers/fine", JSON))["tools"])
     chosen = f"{tool['fingerprint']} {tool['name']}"
     assert f'value="{chosen}" checked' in joined_tags(page)
-    accepted = await asked.post("/servers/fine/take", {"tools": chosen}, PAGE)
+    accepted = await client.post("/servers/fine/take", {"tools": chosen}, PAGE)
     assert accepted.header("location") == "/servers/fine?taken=1#tools"
     assert (await engine.library.tool("add")).config == {"server": "fine", "tool": "add"} | (
         {"output_schema": tool["output_schema"]}
     )
-    assert b"add in the library" in (await asked.get("/servers/fine?taken=1", PAGE)).body
-    none = await asked.post("/servers/fine/take", {"x": ""}, JSON)
+    assert b"add in the library" in (await client.get("/servers/fine?taken=1", PAGE)).body
+    none = await client.post("/servers/fine/take", {"x": ""}, JSON)
     assert (none.status, data(none)["error"]) == (422, "Choose the tools to add.")
-    old = await asked.post("/servers/fine/take", {"tools": ["0 say"]}, JSON)
+    old = await client.post("/servers/fine/take", {"tools": ["0 say"]}, JSON)
     assert old.status == 409
 
-    assert (await asked.post("/servers/fine/stop", {"x": ""}, PAGE)).status == 303
-    assert (await asked.post("/servers/fine/withdraw", {"x": ""}, PAGE)).status == 303
-    assert data(await asked.get("/servers/fine", JSON))["accepted"] is False
-    gone = await asked.post("/servers/fine/delete", {"x": ""}, PAGE)
+    assert (await client.post("/servers/fine/stop", {"x": ""}, PAGE)).status == 303
+    assert (await client.post("/servers/fine/withdraw", {"x": ""}, PAGE)).status == 303
+    assert data(await client.get("/servers/fine", JSON))["accepted"] is False
+    gone = await client.post("/servers/fine/delete", {"x": ""}, PAGE)
     assert gone.header("location") == "/servers"
-    assert (await asked.get("/servers/fine", JSON)).status == 404
+    assert (await client.get("/servers/fine", JSON)).status == 404
 
 
 async def test_a_listing_that_failed_is_not_called_missing(engine: Engine) -> None:
-    asked = Asked(engine)
+    client = Asked(engine)
     await engine.servers.save(Server("gone", "/no/such/program", ()))
     row = await engine.servers.get("gone")
     accepted = {"fingerprint": fingerprint(row.server)}
-    assert (await asked.post("/servers/gone/accept", accepted, PAGE)).status == 303
-    assert b"Tools are not listed yet." in (await asked.get("/servers/gone", PAGE)).body
-    await asked.post("/servers/gone/list", {"x": ""}, PAGE)
-    page = (await asked.get("/servers/gone", PAGE)).body
+    assert (await client.post("/servers/gone/accept", accepted, PAGE)).status == 303
+    assert b"Tools are not listed yet." in (await client.get("/servers/gone", PAGE)).body
+    await client.post("/servers/gone/list", {"x": ""}, PAGE)
+    page = (await client.get("/servers/gone", PAGE)).body
     assert b"No tools listed: see the error above." in page
 
 
 async def test_a_script_keeps_and_reads_servers(engine: Engine) -> None:
-    asked = Asked(engine)
+    client = Asked(engine)
     body = {"name": "far", "url": "https://mcp.example/x", "headers": {"x-a": "${A_KEY}"}}
-    result = await asked.post("/servers", body, JSON)
+    result = await client.post("/servers", body, JSON)
     assert (result.status, result.header("location")) == (201, "/servers/far")
     output = data(result)
     assert (output["state"], output["accepted"], output["private"]) == ("new", False, False)
     assert output["missing"] == ["A_KEY"]
-    assert [item["name"] for item in data(await asked.get("/servers", JSON))] == ["far"]
-    again = await asked.post("/servers", {**body, "url": "https://mcp.example/y"}, JSON)
+    assert [item["name"] for item in data(await client.get("/servers", JSON))] == ["far"]
+    again = await client.post("/servers", {**body, "url": "https://mcp.example/y"}, JSON)
     assert data(again)["url"] == "https://mcp.example/y", "a script writes over its own"
-    page = (await asked.get("/servers/far", PAGE)).body.decode()
+    page = (await client.get("/servers/far", PAGE)).body.decode()
     assert '<code class="word">https://mcp.example/y</code>' in page
     assert "x-a: ${A_KEY}" in page
     assert "public addresses only" in page
-    edit = (await asked.get("/servers/far?edit=1", PAGE)).body.decode()
+    edit = (await client.get("/servers/far?edit=1", PAGE)).body.decode()
     assert 'value="https://mcp.example/y"' in edit
 
 
 async def test_what_is_hidden_is_exposed_and_markup_is_text(start_engine: StartEngine) -> None:
     words = ("-c", "echo\u200b a\u202eb", "<script>x</script>", "", "two\nlines")
     engine = await start_engine()
-    asked = Asked(engine)
+    client = Asked(engine)
     await engine.servers.save(Server("odd", "/bin/sh", words, {"A": "b\u00a0c"}))
-    page = (await asked.get("/servers/odd", PAGE)).body.decode()
+    page = (await client.get("/servers/odd", PAGE)).body.decode()
     assert "echo\\u200b a\\u202eb" in page
     assert "two\\nlines" in page
     assert "A=b\\u00a0c" in page
@@ -142,24 +142,26 @@ async def test_what_is_refused_stays_in_the_form(
     assert words in page
     assert f'value="{typed["name"]}"' in page
     assert CANARY not in page
-    assert [shown_server.server.name for shown_server in await engine.servers.all()] == ["taken"]
+    assert [shown_server.server.name for shown_server in await engine.servers.list_servers()] == [
+        "taken"
+    ]
 
 
 async def test_a_changed_tool_is_shown_with_what_is_new(start_engine: StartEngine) -> None:
     server = by_stdio("turncoat")
     engine = await start_engine()
-    asked = Asked(engine)
+    client = Asked(engine)
     await engine.servers.save(server)
     await engine.servers.accept("turncoat", fingerprint(server))
-    shown = await engine.servers.list_tools("turncoat")
-    assert shown.offered[0].listed is not None
-    await engine.servers.take("turncoat", [("t", shown.offered[0].listed.fingerprint)])
+    listed_server = await engine.servers.list_tools("turncoat")
+    assert listed_server.offered[0].listed is not None
+    await engine.servers.add_tools("turncoat", [("t", listed_server.offered[0].listed.fingerprint)])
     tool = await engine.library.tool("t")
     await engine.library.save(tool.__class__(**{**vars(tool), "description": "Older."}), 1)
     await engine.library.save_server(
-        server, type(shown.accepted)(fingerprint(server), {"t": "0" * 64, "z": "1"}), 1
+        server, type(listed_server.accepted)(fingerprint(server), {"t": "0" * 64, "z": "1"}), 1
     )
-    page = (await asked.get("/servers/turncoat", PAGE)).body.decode()
+    page = (await client.get("/servers/turncoat", PAGE)).body.decode()
     assert '<code class="line old">- Older.</code>' in page
     assert '<code class="line new">+ A tool.</code>' in page
     assert "no longer lists this tool" in page
@@ -168,24 +170,24 @@ async def test_a_changed_tool_is_shown_with_what_is_new(start_engine: StartEngin
 
 
 async def test_times_of_a_server_are_set_in_its_form(engine: Engine) -> None:
-    asked = Asked(engine)
+    client = Asked(engine)
     form = {"name": "slow", "line": "npx slow", "start_s": "120", "call_s": " 0.5 "}
-    assert (await asked.post("/servers", form, PAGE)).status == 303
-    saved = data(await asked.get("/servers/slow", JSON))
+    assert (await client.post("/servers", form, PAGE)).status == 303
+    saved = data(await client.get("/servers/slow", JSON))
     assert (saved["start_s"], saved["call_s"]) == (120, 0.5)
-    page = (await asked.get("/servers/slow", PAGE)).body.decode()
+    page = (await client.get("/servers/slow", PAGE)).body.decode()
     assert "up to 120 s to start and list tools, up to 0.5 s for a call" in page
-    editor = (await asked.get("/servers/slow?edit=1", PAGE)).body.decode()
+    editor = (await client.get("/servers/slow?edit=1", PAGE)).body.decode()
     assert re.search(r'name="start_s"[^>]*value="120"', editor)
     assert re.search(r'name="call_s"[^>]*value="0.5"', editor)
-    wrong = await asked.post("/servers", form | {"original": "slow", "call_s": "soon"}, PAGE)
-    assert (wrong.status, b"not a number of seconds" in wrong.body) == (422, True)
-    assert b'value="soon"' in wrong.body
-    far = await asked.post("/servers", form | {"original": "slow", "call_s": "inf"}, PAGE)
+    response = await client.post("/servers", form | {"original": "slow", "call_s": "soon"}, PAGE)
+    assert (response.status, b"not a number of seconds" in response.body) == (422, True)
+    assert b'value="soon"' in response.body
+    far = await client.post("/servers", form | {"original": "slow", "call_s": "inf"}, PAGE)
     assert (far.status, b"call_s must be a number of seconds" in far.body) == (422, True)
     usual = form | {"original": "slow", "start_s": "", "call_s": ""}
-    assert (await asked.post("/servers", usual, PAGE)).status == 303
-    page = (await asked.get("/servers/slow", PAGE)).body.decode()
+    assert (await client.post("/servers", usual, PAGE)).status == 303
+    page = (await client.get("/servers/slow", PAGE)).body.decode()
     assert "for a call" not in page
 
 
@@ -193,9 +195,9 @@ async def test_variable_that_is_not_set_leads_to_the_place_where_its_value_is_wr
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine(environment={})
-    asked = Asked(engine)
+    client = Asked(engine)
     headers = {"X-User": "${LIBRECHAT_USER_ID}"}
     await engine.servers.save(Server("books", url="https://h.example/mcp", headers=headers))
-    page = (await asked.get("/servers/books", PAGE)).body.decode()
+    page = (await client.get("/servers/books", PAGE)).body.decode()
     assert "<code>LIBRECHAT_USER_ID</code> is not set in the environment" in page
     assert '<a href="/servers/books?edit=1">enter the value</a>' in page

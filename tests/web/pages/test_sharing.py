@@ -50,7 +50,7 @@ def foreign() -> bytes:
     return write_session(SessionBundle(log.session(), "From afar", log.events)).data
 
 
-async def brought(script: httpx.AsyncClient) -> str:
+async def import_shared_session(script: httpx.AsyncClient) -> str:
     answer = await script.post("/sessions/import", content=foreign())
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
@@ -116,7 +116,7 @@ async def test_what_cannot_be_asked_for(script: httpx.AsyncClient, session_id: s
 
 
 async def test_a_session_is_brought_read_and_goes_on_as_a_copy(script: httpx.AsyncClient) -> None:
-    session_id = await brought(script)
+    session_id = await import_shared_session(script)
     here = f"/sessions/{session_id}"
     page = (await script.get(here, headers=PAGE)).text
     assert "from someone else" in page
@@ -124,9 +124,9 @@ async def test_a_session_is_brought_read_and_goes_on_as_a_copy(script: httpx.Asy
     assert 'id="composer"' not in page
     for path, body in (("/prompts", {"text": "x"}), ("/settings", {"model": "x"}), ("/retry", {})):
         assert (await script.post(here + path, json=body)).status_code == 422
-    shown = (await script.get(here + "/take", headers=PAGE)).text
+    html = (await script.get(here + "/take", headers=PAGE)).text
     for words in ("get_weather", "ask_me", "tools.py", "Their words."):
-        assert words in shown
+        assert words in html
     none = await script.post(here + "/take", json={"tools": ["no_such"]})
     assert none.status_code == 422
     response = await script.post(here + "/take", json={"tools": ["get_weather"]})
@@ -146,22 +146,22 @@ async def test_a_form_brings_a_file_and_reads_why_not(script: httpx.AsyncClient)
     door = await script.get("/sessions/import", headers=PAGE)
     assert door.status_code == 200
 
-    async def sent(data: bytes) -> httpx.Response:
+    async def post_import(data: bytes) -> httpx.Response:
         files: Any = {"file": ("a.jsonl", data)}
         return await script.post("/sessions/import", files=files, headers=PAGE)
 
-    answer = await sent(foreign())
+    answer = await post_import(foreign())
     assert answer.status_code == 303
     assert answer.headers["location"].startswith("/sessions/")
     for data, message in ((foreign()[:-9], "Line "), (b"", "choose a file"), (b"\xff\n", "")):
-        wrong = await sent(data)
-        assert wrong.status_code == 422
-        assert message in wrong.text
-        assert '<b class="mono">a.jsonl</b>' in wrong.text
-        assert "It contains MCP servers" not in wrong.text
+        response = await post_import(data)
+        assert response.status_code == 422
+        assert message in response.text
+        assert '<b class="mono">a.jsonl</b>' in response.text
+        assert "It contains MCP servers" not in response.text
     pasted = await script.post("/sessions/import", data={"text": "no <session>"}, headers=PAGE)
     assert "no &lt;session&gt;</textarea>" in pasted.text
-    servers = (await sent(b'{"mcpServers": {"notes": {"command": "npx"}}}')).text
+    servers = (await post_import(b'{"mcpServers": {"notes": {"command": "npx"}}}')).text
     assert 'It contains MCP servers: use <a href="/import">' in servers
 
 
@@ -192,9 +192,9 @@ async def test_the_page_of_an_agents_request_says_who_spoke_and_what_stays_behin
     assert page.count("<h2>System</h2>") == page.count("<h2>You</h2>") == 2
     assert "sent back to anthropic only: document." in page
     here = f"/sessions/{session_id}/take"
-    shown = (await script.get(here, headers=PAGE)).text
-    assert "metadata, context_management, output_config, thinking." in shown
-    assert "defer_loading" in shown
+    html = (await script.get(here, headers=PAGE)).text
+    assert "metadata, context_management, output_config, thinking." in html
+    assert "defer_loading" in html
     for profile, blocks in (("anthropic", CLAUDE_CODE["system"]), ("openai", None)):
         response = await script.post(here, json={"tools": ["Edit"], "profile": profile})
         log = (await script.get(f"/sessions/{response.json()['id']}/events")).text.splitlines()

@@ -15,7 +15,7 @@ from playground.engine.engine import Engine
 from playground.exchange.export_formats import EXPORTS
 from playground.net.client import NetworkError
 from playground.web.app import make_app
-from tests.tap.agent import FakeAgent, end, made, worked
+from tests.tap.agent import FakeAgent, end, make_agent, worked
 from tests.waiting import wait_while_running
 from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, call, scope_of
 from tests.web.test_providers import Asked, _nothing
@@ -50,7 +50,7 @@ class Here(Asked):
 
 
 async def session_of(agent: FakeAgent, session_id: str) -> Session:
-    async with agent.sessions.engine.sessions.holding(session_id) as live:
+    async with agent.sessions.engine.sessions.lock_session(session_id) as live:
         return live.session
 
 
@@ -59,13 +59,13 @@ def words(html: str) -> str:
 
 
 async def test_its_page_offers_what_can_be_done_in_each_state(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     first = await agent.ask("List the files.")
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     path = f"/sessions/{session_id}"
 
-    async def shown(*parts: str, no: tuple[str, ...] = (), tab: str = "wire") -> str:
+    async def fetch_page(*parts: str, no: tuple[str, ...] = (), tab: str = "wire") -> str:
         html = await here.page(f"{path}?tab={tab}")
         assert set(ACTION.findall(html)) <= MAY, (parts, tab)
         assert 'id="prompt"' not in html
@@ -79,38 +79,40 @@ async def test_its_page_offers_what_can_be_done_in_each_state(engine: Engine) ->
         return html
 
     runs = "Claude Code runs this session. Its next requests appear here."
-    await shown(runs, "Stop", "Waiting for the first byte")
+    await fetch_page(runs, "Stop", "Waiting for the first byte")
     await agent.answer(first, ("Bash", {"command": "ls"}))
-    html = await shown(runs, "running at the agent", "This tap stops at nothing", "Stop")
+    html = await fetch_page(runs, "running at the agent", "This tap stops at nothing", "Stop")
     assert 'data-limit=""' in html
-    answer = await agent.ask(agent.result("Bash", "a.txt"))
-    await shown("ran at the agent", "a.txt", "with a result from the agent")
+    answer = await agent.ask(agent.result_block("Bash", "a.txt"))
+    await fetch_page("ran at the agent", "a.txt", "with a result from the agent")
     await agent.answer(answer, "There is a.txt.")
-    await shown(runs, no=("Let it continue",))
+    await fetch_page(runs, no=("Let it continue",))
     cut = await agent.ask("And now?")
     await here.json(path + "/stop", {})
     stopped = "You stopped this session. Its agent's requests are refused."
-    html = await shown(stopped, "Let it continue", no=(runs,))
+    html = await fetch_page(stopped, "Let it continue", no=(runs,))
     assert "/continue" in "".join(re.findall(r'action="[^"]+"', html))
     with pytest.raises(Refused):
         await agent.ask()
     await end(cut, NetworkError("interrupted", "x", began=True))
     await here.json(path + "/continue", {})
-    await shown(runs, no=(stopped,))
+    await fetch_page(runs, no=(stopped,))
     gone = await agent.ask()
     await gone.leave()
     for tab in ("setup", "request", "code"):
-        await shown("The agent disconnected before it had this answer.", tab=tab)
+        await fetch_page("The agent disconnected before it had this answer.", tab=tab)
 
 
 async def test_a_result_that_never_came_asks_for_nothing(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     calls = ("Bash", {"command": "ls"}), ("Read", {"path": "a"})
     await agent.answer(await agent.ask("Go."), *calls)
-    agent.messages.append({"role": "user", "content": [agent.result("Read", "x", is_error=True)]})
+    agent.messages.append(
+        {"role": "user", "content": [agent.result_block("Read", "x", is_error=True)]}
+    )
     await agent.answer(await agent.ask("Leave it."), "Fine.")
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     session = await session_of(agent, session_id)
     assert [each.status for each in session.calls()] == ["interrupted", "done"]
     assert (session.state, session.waits) == ("idle", 0)
@@ -121,7 +123,7 @@ async def test_a_result_that_never_came_asks_for_nothing(engine: Engine) -> None
 
 
 async def test_what_the_agent_did_to_its_history_stands_in_the_flow(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     session_id = await worked(agent)
     agent.messages[0]["content"] = [{"type": "text", "text": "Something else."}]
@@ -137,13 +139,13 @@ async def test_what_the_agent_did_to_its_history_stands_in_the_flow(engine: Engi
 
 
 async def test_nothing_is_sent_or_run_from_here(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     before = await session_of(agent, session_id)
     seq, bash = before.seq, next(before.calls())
-    asked: list[tuple[str, Any]] = [
+    requests: list[tuple[str, Any]] = [
         ("prompts", {"text": "Hello"}),
         ("settings", {"model": "another"}),
         ("retry", {}),
@@ -154,7 +156,7 @@ async def test_nothing_is_sent_or_run_from_here(engine: Engine) -> None:
         (f"calls/{bash.id}/extend", {"seconds": 30}),
         (f"calls/{bash.id}/background", {}),
     ]
-    for path, body in asked:
+    for path, body in requests:
         output = await here.post(f"/sessions/{session_id}/{path}", body, JSON)
         message = output.body.decode()
         assert output.status in (409, 422) or path == "decisions", (path, output.status)
@@ -164,7 +166,7 @@ async def test_nothing_is_sent_or_run_from_here(engine: Engine) -> None:
 
 
 async def test_setup_and_request_say_what_the_agent_asked_last(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     session_id = await worked(agent)
     setup = words(
@@ -185,21 +187,21 @@ async def test_setup_and_request_say_what_the_agent_asked_last(engine: Engine) -
 
 
 async def test_the_list_folds_what_an_agent_does_on_the_side(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     agent.ids = {"x-claude-code-session-id": "t"}
     open_answer = await agent.ask("Build a house.")
     aside = FakeAgent(agent.sessions, agent.tap, system="A title.", tools=(), ids=agent.ids)
     await aside.answer(await aside.ask("Name this."), "House")
     await agent.answer(open_answer, "Built.")
-    html = await here.page("/sessions/" + (await engine.log.tapped(agent.tap.id, 9))[0])
+    html = await here.page("/sessions/" + (await engine.log.tapped_sessions(agent.tap.id, 9))[0])
     listed = html.partition('id="list"')[2].partition("</nav>")[0]
     top, _, below = listed.partition('class="below"')
     assert "Build a house." in words(top)
     assert "Claude Code" in words(top)
     assert re.search("1 side session.*Name this.", words(below))
-    matches = await here.json("/find?q=name&is=agent")
-    assert [hit["title"] for hit in matches["hits"]] == ["Name this."]
+    page_data = await here.json("/find?q=name&is=agent")
+    assert [hit["title"] for hit in page_data["hits"]] == ["Name this."]
     agents = await here.page("/agents")
     assert "Build a house." in agents
     assert "Name this." not in agents.partition('id="taps"')[2]
@@ -207,7 +209,7 @@ async def test_the_list_folds_what_an_agent_does_on_the_side(engine: Engine) -> 
 
 
 async def test_whatever_reads_sessions_reads_it(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     session_id = await worked(agent)
     path = f"/sessions/{session_id}"
@@ -234,14 +236,14 @@ async def test_whatever_reads_sessions_reads_it(engine: Engine) -> None:
 
 
 async def test_an_imported_one_is_only_read(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     log = (await here.json(f"/sessions/{session_id}/export?as=jsonl"))["text"]
     scope = scope_of("POST", "/sessions/import", [("host", HERE), BEARER, JSON])
     imported = json.loads((await call(here.app, scope, [log.encode()])).body)["id"]
-    assert await engine.log.tapped(agent.tap.id, 9) == [session_id]
+    assert await engine.log.tapped_sessions(agent.tap.id, 9) == [session_id]
     session = await session_of(agent, imported)
     assert (session.state, next(session.calls()).status) == ("interrupted", "interrupted")
     html = await here.page(f"/sessions/{imported}")
@@ -251,14 +253,14 @@ async def test_an_imported_one_is_only_read(engine: Engine) -> None:
 
 
 async def test_a_fork_of_it_is_ours(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     child = (await here.json(f"/sessions/{session_id}/fork", {}))["id"]
     session = await wait_while_running(engine, child)
     assert (session.tapped, session.state, session.waits) == (None, "waiting", 1)
-    assert await engine.log.tapped(agent.tap.id, 9) == [session_id]
+    assert await engine.log.tapped_sessions(agent.tap.id, 9) == [session_id]
     html = await here.page(f"/sessions/{child}")
     assert 'id="prompt"' in html
     assert "needs an answer" in words(html)
@@ -267,11 +269,11 @@ async def test_a_fork_of_it_is_ours(engine: Engine) -> None:
 
 
 async def test_with_its_tap_an_agents_calls_are_over(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     here.site.taps = agent.sessions.taps
     await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     assert (await session_of(agent, session_id)).state == "running"
     await here.json(f"/taps/{agent.tap.id}/revoke", {})
     session = await session_of(agent, session_id)
@@ -280,7 +282,7 @@ async def test_with_its_tap_an_agents_calls_are_over(engine: Engine) -> None:
 
 
 async def test_side_by_side_it_takes_no_message(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     session_id = await worked(agent)
     html = await here.page(f"/compare?session={session_id}&view=live")
@@ -290,11 +292,11 @@ async def test_side_by_side_it_takes_no_message(engine: Engine) -> None:
 
 
 async def test_what_the_agent_adds_to_a_prompt_is_folded(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     added = "<system-reminder>\nDo not say this.\n</system-reminder>"
     await agent.answer(await agent.ask(added, "List the <b-c> files."), "Fine.")
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     html = await here.page(f"/sessions/{session_id}")
     flow = html.partition('id="flow"')[2]
     folded, _, rest = flow.partition("</details>")
@@ -307,8 +309,8 @@ async def test_what_the_agent_adds_to_a_prompt_is_folded(engine: Engine) -> None
     html = await here.page(f"/sessions/{session_id}")
     output = words(html.partition('aria-label="System"')[2])
     assert re.match(r">?\s*System Skills\. 1.40\d characters", output), output[:80]
-    asked = {"text": "And then?", "go": False}
-    child = (await here.json(f"/sessions/{session_id}/fork", asked))["id"]
+    prompt = {"text": "And then?", "go": False}
+    child = (await here.json(f"/sessions/{session_id}/fork", prompt))["id"]
     forked = words((await here.page(f"/sessions/{child}")).partition('id="flow"')[2])
     assert "User system-reminder" in forked
     assert "You And then?" in forked
@@ -316,10 +318,10 @@ async def test_what_the_agent_adds_to_a_prompt_is_folded(engine: Engine) -> None
 
 async def test_stop_while_a_call_runs_at_the_agent(engine: Engine) -> None:
     """It runs on there; its result is taken once the session is let go on."""
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     await agent.answer(await agent.ask("Go."), ("Bash", {"command": "ls"}))
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     await here.json(f"/sessions/{session_id}/stop", {})
     session = await session_of(agent, session_id)
     assert (session.state, session.call("1.0").status) == ("interrupted", "running")
@@ -329,13 +331,13 @@ async def test_stop_while_a_call_runs_at_the_agent(engine: Engine) -> None:
     assert "data-ran" not in html
     await here.json(f"/sessions/{session_id}/continue", {})
     assert "running at the agent" in await here.page(f"/sessions/{session_id}")
-    await agent.answer(await agent.ask(agent.result("Bash", "a.txt")), "Fine.")
+    await agent.answer(await agent.ask(agent.result_block("Bash", "a.txt")), "Fine.")
     assert (await session_of(agent, session_id)).call("1.0").status == "done"
 
 
 async def test_as_code_a_request_is_sent_again_with_our_key(engine: Engine) -> None:
     """What belongs to the agent's connection, and its key, is none of it."""
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     session = {"x-claude-code-session-id": "t-1"}
     left = {"x-api-key": "sk-ant-api03-of-the-agent", "host": "here", "content-length": "9"}
@@ -353,7 +355,7 @@ async def test_as_code_a_request_is_sent_again_with_our_key(engine: Engine) -> N
 
 
 async def test_what_a_request_changed_is_shown_with_what_its_cache_says(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     agent.usage = {
         "input_tokens": 10,
@@ -365,7 +367,7 @@ async def test_what_a_request_changed_is_shown_with_what_its_cache_says(engine: 
     agent.usage = {**agent.usage, "cache_read_input_tokens": 0}
     agent.system, agent.tools = "You are the other agent.", agent.tools[:1]
     await agent.answer(await agent.ask("All of them."), "There are none.")
-    (session_id,) = await engine.log.tapped(agent.tap.id, 9)
+    (session_id,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     path = f"/sessions/{session_id}"
     (listed,) = await here.json("/sessions")
     assert listed["tapped"] == {"tap": agent.tap.id, "agent": "claude", "parent": ""}
@@ -381,7 +383,7 @@ async def test_what_a_request_changed_is_shown_with_what_its_cache_says(engine: 
         **{"read": 9510, "cached": 9000, "cache_written": 500, "written": 80},
         "bytes": 0,
     }
-    shown = words(await here.page(f"{path}/requests/2/changes"))
+    html = words(await here.page(f"{path}/requests/2/changes"))
     for part in (
         "request 2 against request 1",
         "Cache miss: the cached part ends before tool Read",
@@ -390,21 +392,21 @@ async def test_what_a_request_changed_is_shown_with_what_its_cache_says(engine: 
         "cache missed",
         "what changed",
     ):
-        assert part in shown, part
+        assert part in html, part
     for number in (0, 1, 3):
         assert (await here.get(f"{path}/requests/{number}/changes", JSON)).status == 404
 
 
 async def test_a_run_is_shared_with_what_stands_below_it(engine: Engine) -> None:
-    agent = await made(engine)
+    agent = await make_agent(engine)
     here = Here(agent)
     thread = {"x-claude-code-session-id": "s-1"}
     agent.ids = thread
     await agent.answer(await agent.ask("Look everywhere."), "I do.")
-    (top,) = await engine.log.tapped(agent.tap.id, 9)
+    (top,) = await engine.log.tapped_sessions(agent.tap.id, 9)
     agent.ids, agent.messages = {**thread, "x-claude-code-agent-id": "a-1"}, []
     await agent.answer(await agent.ask("Look in b."), "sk-ant-api03-" + "s3cr3t" * 9)
-    assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
+    assert len(await engine.log.tapped_sessions(agent.tap.id, 9)) == 2
     path = f"/sessions/{top}"
     output = await here.json(f"{path}/export?as=html")
     assert 'id="data-1"' in output["text"]
@@ -413,6 +415,6 @@ async def test_a_run_is_shared_with_what_stands_below_it(engine: Engine) -> None
         output = await here.json(f"{path}/export?{query}")
         assert "data-1" not in output["text"].partition("<script>")[0]
         assert "Look in b." not in output["text"]
-    shown = words(await here.page(f"{path}/share?as=html"))
-    assert "1 more session" in shown
-    assert "side sessions: its sub-agents and side requests" in shown
+    html = words(await here.page(f"{path}/share?as=html"))
+    assert "1 more session" in html
+    assert "side sessions: its sub-agents and side requests" in html

@@ -38,9 +38,9 @@ async def test_what_a_tool_takes_is_kept(
     tool = (await page.get("/tools/write", headers={"accept": "application/json"})).json()
     assert (tool["format"], tool["parameters"]) == (format, parameters)
     assert tool["eager"] == ("eager" in typed)
-    shown = joined_tags((await page.get("/tools/write")).text)
+    html = joined_tags((await page.get("/tools/write")).text)
     takes = (format or {}).get("syntax", "text") if format else "json"
-    assert f'value="{takes}" checked' in shown
+    assert f'value="{takes}" checked' in html
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ async def test_what_cannot_be_is_said_and_nothing_typed_is_lost(
     assert 'value="other"' in refused.text
 
 
-async def kept(page: httpx.AsyncClient, name: str, **fields: Any) -> None:
+async def save_tool(page: httpx.AsyncClient, name: str, **fields: Any) -> None:
     """Save a tool as a script does."""
     data = {"name": name, "config": {"result": "x"}, **fields}
     saved = await page.post("/tools", json=data)
@@ -72,8 +72,8 @@ async def described(page: httpx.AsyncClient, name: str) -> Any:
 
 
 async def test_a_deleted_tool_is_had_back_with_its_versions(page: httpx.AsyncClient) -> None:
-    await kept(page, "gone", description="one")
-    await kept(page, "gone", description="two")
+    await save_tool(page, "gone", description="one")
+    await save_tool(page, "gone", description="two")
     deleted = await page.post("/tools/gone/delete", data={}, follow_redirects=True)
     assert "/tools/gone/restore" in deleted.text
     assert (await page.get("/tools/gone")).status_code == 404
@@ -85,17 +85,17 @@ async def test_a_deleted_tool_is_had_back_with_its_versions(page: httpx.AsyncCli
 
 
 async def test_a_name_that_was_taken_again_is_not_overwritten(page: httpx.AsyncClient) -> None:
-    await kept(page, "twice", description="old")
+    await save_tool(page, "twice", description="old")
     await page.post("/tools/twice/delete", data={})
-    await kept(page, "twice", description="new")
+    await save_tool(page, "twice", description="new")
     refused = await page.post("/tools/twice/restore", data={})
     assert refused.status_code == 422
     assert (await described(page, "twice"))["description"] == "new"
 
 
 async def test_an_old_version_becomes_the_newest(page: httpx.AsyncClient) -> None:
-    await kept(page, "versions", description="one")
-    await kept(page, "versions", description="two")
+    await save_tool(page, "versions", description="one")
+    await save_tool(page, "versions", description="two")
     assert (await page.post("/tools/versions/versions/1/restore", data={})).status_code == 303
     assert (await described(page, "versions"))["description"] == "one"
     assert "v3 · saved" in (await page.get("/tools/versions")).text
@@ -103,11 +103,11 @@ async def test_an_old_version_becomes_the_newest(page: httpx.AsyncClient) -> Non
 
 
 async def test_saving_switches_nothing_on(page: httpx.AsyncClient) -> None:
-    await kept(page, "off")
+    await save_tool(page, "off")
     await page.post("/tools/off/switch", data={"enabled": "false"})
-    shown = (await page.get("/tools/off")).text
-    assert "switched off" in shown
-    assert "Switch on" in shown
+    html = (await page.get("/tools/off")).text
+    assert "switched off" in html
+    assert "Switch on" in html
     await page.post(
         "/tools",
         data={**FORM, "name": "off", "original": "off", "parameters": '{"type": "object"}'},
@@ -121,11 +121,11 @@ async def test_saving_switches_nothing_on(page: httpx.AsyncClient) -> None:
 
 async def test_nothing_of_a_config_is_lost_by_the_form(page: httpx.AsyncClient) -> None:
     config = {"cases": [{"when": {"/a": 1}, "result": "b"}], "result": " ", "delay_s": 0.25}
-    await kept(page, "rich", config=config)
+    await save_tool(page, "rich", config=config)
     form = {**FORM, "name": "rich", "original": "rich", "parameters": '{"type": "object"}'}
-    shown = joined_tags((await page.get("/tools/rich")).text)
+    page_html = joined_tags((await page.get("/tools/rich")).text)
     rest = html.unescape(
-        shown.split('<textarea name="rest_mock"')[1].split(">\n", 1)[1].split("</textarea>")[0]
+        page_html.split('<textarea name="rest_mock"')[1].split(">\n", 1)[1].split("</textarea>")[0]
     )
     typed = {"result": "", "rest_mock": rest, "delay_s": "0.25"}
     saved = await page.post("/tools", data={**form, **typed})
@@ -146,11 +146,11 @@ async def test_an_edit_keeps_the_parameters_of_an_http_tool(page: httpx.AsyncCli
         ],
         "body": "multipart",
     }
-    await kept(page, "styled", answered_by="http", config=config)
-    shown = (await page.get("/tools/styled")).text
-    assert "tags=a,b" in shown  # in words, with an example
-    assert ";ids=a;ids=b" in shown
-    form = drawn_form(shown)
+    await save_tool(page, "styled", answered_by="http", config=config)
+    html = (await page.get("/tools/styled")).text
+    assert "tags=a,b" in html  # in words, with an example
+    assert ";ids=a;ids=b" in html
+    form = drawn_form(html)
     assert form["method"] == "COPY"
     saved = await page.post("/tools", data={**form, "description": "Edited."})
     assert saved.status_code == 303, saved.text
@@ -160,7 +160,7 @@ async def test_an_edit_keeps_the_parameters_of_an_http_tool(page: httpx.AsyncCli
 
 async def test_wrong_parameters_are_said_at_their_field(page: httpx.AsyncClient) -> None:
     config = {"url": "https://api.example.com"}
-    await kept(page, "mistyped", answered_by="http", config=config)
+    await save_tool(page, "mistyped", answered_by="http", config=config)
     form = drawn_form((await page.get("/tools/mistyped")).text)
     typed = '[{"in": "query", "name": "t", "style": "matrix"}]'
     refused = await page.post("/tools", data={**form, "http_parameters": typed})
@@ -169,10 +169,10 @@ async def test_wrong_parameters_are_said_at_their_field(page: httpx.AsyncClient)
     assert html.unescape(drawn_form(refused.text)["http_parameters"]) == typed
 
 
-def drawn_form(shown: str) -> dict[str, str]:
+def drawn_form(html: str) -> dict[str, str]:
     """What a browser would send of the editor's form, untouched."""
     reader = FormReader()
-    reader.feed(shown)
+    reader.feed(html)
     return reader.fields
 
 
@@ -186,22 +186,26 @@ class FormReader(HTMLParser):
         self._select = self._area = ""
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = dict(attributes)
-        name = given.get("name") or ""
+        attribute_map = dict(attributes)
+        name = attribute_map.get("name") or ""
         if tag == "form":
-            self._inside = given.get("action") == "/tools"
+            self._inside = attribute_map.get("action") == "/tools"
         if not self._inside:
             return
-        if tag == "input" and name and given.get("type") not in ("checkbox", "radio", "submit"):
-            self.fields[name] = given.get("value") or ""
-        elif tag == "input" and name and "checked" in given:
-            self.fields[name] = given.get("value") or "on"
+        if (
+            tag == "input"
+            and name
+            and attribute_map.get("type") not in ("checkbox", "radio", "submit")
+        ):
+            self.fields[name] = attribute_map.get("value") or ""
+        elif tag == "input" and name and "checked" in attribute_map:
+            self.fields[name] = attribute_map.get("value") or "on"
         elif tag == "textarea" and name:
             self._area, self.fields[name] = name, ""
         elif tag == "select":
             self._select = name
-        elif tag == "option" and self._select and "selected" in given:
-            self.fields[self._select] = given.get("value") or "text"
+        elif tag == "option" and self._select and "selected" in attribute_map:
+            self.fields[self._select] = attribute_map.get("value") or "text"
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form":
@@ -218,16 +222,16 @@ class FormReader(HTMLParser):
             self._select = ""
 
 
-def field(shown: str, name: str) -> str:
+def field(html: str, name: str) -> str:
     """The value of a hidden field."""
-    return shown.split(f'name="{name}" value="')[1].split('"')[0]
+    return html.split(f'name="{name}" value="')[1].split('"')[0]
 
 
 async def test_what_was_refused_is_marked_as_not_saved(page: httpx.AsyncClient) -> None:
-    await kept(page, "refused_one")
-    shown = (await page.get("/tools/refused_one")).text
-    assert "data-unsaved" not in shown
-    assert "v1 · saved" in shown
+    await save_tool(page, "refused_one")
+    html = (await page.get("/tools/refused_one")).text
+    assert "data-unsaved" not in html
+    assert "v1 · saved" in html
     typed = {**FORM, "name": "", "original": "refused_one", "parameters": "{}"}
     for headers in ({}, {"hx-request": "true"}):
         refused = await page.post("/tools", data=typed, headers=headers)
@@ -240,12 +244,12 @@ async def test_what_was_refused_is_marked_as_not_saved(page: httpx.AsyncClient) 
 @pytest.mark.parametrize("gone", [False, True])
 async def test_another_hand_is_not_overwritten_unseen(page: httpx.AsyncClient, gone: bool) -> None:
     name = f"two_tabs_{gone}".lower()
-    await kept(page, name, description="first")
+    await save_tool(page, name, description="first")
     drawn = field((await page.get(f"/tools/{name}")).text, "drawn")
     if gone:
         await page.post(f"/tools/{name}/delete", data={})
     else:
-        await kept(page, name, description="theirs")
+        await save_tool(page, name, description="theirs")
     form = {**FORM, "name": name, "original": name, "parameters": '{"type": "object"}'}
     form |= {"drawn": drawn, "description": "mine"}
     refused = await page.post("/tools", data=form)
@@ -260,22 +264,22 @@ async def test_another_hand_is_not_overwritten_unseen(page: httpx.AsyncClient, g
         assert (await page.get(f"/tools/{name}")).status_code == 404
     over = refused.text.split('name="over" value="')[1].split('"')[0]
     # What was seen is what is saved over: a third hand is told again.
-    await kept(page, name, description="third")
+    await save_tool(page, name, description="third")
     assert (await page.post("/tools", data={**form, "over": over})).status_code == 409
     await page.post(f"/tools/{name}/delete", data={})
     if not gone:
-        await kept(page, name, description="theirs")
+        await save_tool(page, name, description="theirs")
     saved = await page.post("/tools", data={**form, "over": over})
     assert saved.status_code == 303, saved.text
     assert (await described(page, name))["description"] == "mine"
 
 
 async def test_a_new_tool_is_neither_praised_nor_blamed(page: httpx.AsyncClient) -> None:
-    shown = (await page.get("/tools")).text
-    assert "No issues" not in shown
-    assert "note failed" not in shown
-    assert "Give the tool a name to try it here." in shown
-    await kept(page, "now_broken")
+    html = (await page.get("/tools")).text
+    assert "No issues" not in html
+    assert "note failed" not in html
+    assert "Give the tool a name to try it here." in html
+    await save_tool(page, "now_broken")
     typed = {**FORM, "name": "now_broken", "original": "now_broken", "parameters": "{"}
     refused = (await page.post("/tools", data=typed)).text
     assert "not a valid tool yet" in refused

@@ -217,9 +217,9 @@ async def test_without_script_the_panel_is_a_form(page: httpx.AsyncClient) -> No
     form = {**inputs(html), "integer:/n": "8", "do": "run"}
     answer = await page.post("/tools/try", data=form)
     assert answer.status_code == 303
-    shown = (await page.get(answer.headers["location"])).text
-    assert "8 it is" in shown
-    assert "OpenAI Responses" in shown
+    page_html = (await page.get(answer.headers["location"])).text
+    assert "8 it is" in page_html
+    assert "OpenAI Responses" in page_html
     for do, words in (("json", "<textarea"), ("sample", 'value="5"'), ("form", "integer:/n")):
         again = await page.post("/tools/try", data={**form, "do": do})
         assert again.status_code == 200
@@ -296,8 +296,8 @@ async def test_a_person_s_tool_has_the_form_of_its_answer(page: httpx.AsyncClien
     assert "Run it" not in html
     form = {**inputs(html), "boolean:/ok": "true", "do": "answer"}
     answer = await page.post("/tools/try", data=form)
-    shown = (await page.get(answer.headers["location"])).text
-    assert "&#34;ok&#34;" in shown
+    page_html = (await page.get(answer.headers["location"])).text
+    assert "&#34;ok&#34;" in page_html
 
 
 async def test_what_is_missing_replaces_what_was_missing_before(page: httpx.AsyncClient) -> None:
@@ -315,5 +315,5 @@ async def test_what_is_missing_replaces_what_was_missing_before(page: httpx.Asyn
 async def test_an_empty_result_is_said(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
     silent = {"name": "silent", "config": {"result": ""}}
     output = (await script.post("/tools/try", json={"tool": silent})).json()
-    shown = (await page.get(f"/tools/try/{output['id']}")).text
-    assert '<p class="muted">(empty)</p>' in shown
+    html = (await page.get(f"/tools/try/{output['id']}")).text
+    assert '<p class="muted">(empty)</p>' in html

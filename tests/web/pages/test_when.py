@@ -89,8 +89,8 @@ async def test_what_cannot_be_set_is_said(script: httpx.AsyncClient) -> None:
 
 async def test_the_forms_of_the_page(server: RunningServer, script: httpx.AsyncClient) -> None:
     async with server.page() as page:
-        plain = await page.post("/tools/note/when", data={"when": "run", "when_text": ""})
-        assert (plain.status_code, plain.headers["location"]) == (303, "/tools/note")
+        response = await page.post("/tools/note/when", data={"when": "run", "when_text": ""})
+        assert (response.status_code, response.headers["location"]) == (303, "/tools/note")
         answer = await page.post("/tools/note/when", data={"when": "ask"}, headers=HTMX)
         assert 'hx-target="#when-called"' in answer.text
         assert "note needs approval, unless another rule decides it." in answer.text

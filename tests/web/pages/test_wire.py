@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 HTMX = {"hx-request": "true", "accept": "text/html"}
 
 
-async def asked(script: httpx.AsyncClient, prompt: str) -> str:
+async def start_session(script: httpx.AsyncClient, prompt: str) -> str:
     """The path of a new session with one prompt, at its rest."""
     result = (await script.post("/sessions", json={"max_retries": 0})).json()
     here = f"/sessions/{result['id']}"
@@ -25,10 +25,10 @@ async def asked(script: httpx.AsyncClient, prompt: str) -> str:
 
 
 async def test_files_of_the_very_bytes(script: httpx.AsyncClient) -> None:
-    here = await asked(script, "hällo")
-    shown = (await script.get(here + "/recordings/1")).content
+    here = await start_session(script, "hällo")
+    recorded_bytes = (await script.get(here + "/recordings/1")).content
     file = await script.get(here + "/recordings/1/bytes")
-    assert file.content == shown
+    assert file.content == recorded_bytes
     assert file.headers["content-type"] == "application/octet-stream"
     assert file.headers["content-disposition"] == (
         "attachment; filename=\"h-llo-answer-1.bin\"; filename*=UTF-8''h%C3%A4llo%20answer%201.bin"
@@ -40,7 +40,7 @@ async def test_files_of_the_very_bytes(script: httpx.AsyncClient) -> None:
 
 
 async def test_what_is_masked_is_marked(script: httpx.AsyncClient) -> None:
-    here = await asked(script, "[[fault:http-401-echo-key]] hello")
+    here = await start_session(script, "[[fault:http-401-echo-key]] hello")
     html = joined_tags((await script.get(here + "/recordings/1", headers=HTMX)).text)
     stars = re.search(r'<mark class="masked" title="(\d+) bytes masked">(\*+)</mark>', html)
     assert stars is not None
@@ -51,7 +51,7 @@ async def test_what_is_masked_is_marked(script: httpx.AsyncClient) -> None:
 
 
 async def test_frames_and_search_lead_to_the_bytes(script: httpx.AsyncClient) -> None:
-    here = await asked(script, "hello there")
+    here = await start_session(script, "hello there")
     body = (await script.get(here + "/recordings/1")).content
     frames = (await script.get(here + "/recordings/1/frames")).json()
     texts = [body[frame["start"] : frame["end"]] for frame in frames]
@@ -69,8 +69,8 @@ async def test_frames_and_search_lead_to_the_bytes(script: httpx.AsyncClient) ->
     assert '<mark class="hit">message_stop</mark>' in there
     none = (await script.get(here + "/wire?q=nowhere", headers=HTMX)).text
     assert "Not found in the bytes: “nowhere”" in none
-    plain = await script.get(here + "/wire?q=message_stop", headers={"accept": "text/html"})
-    assert 'class="frames"' in plain.text
-    assert 'id="panel-wire"' in plain.text
+    response = await script.get(here + "/wire?q=message_stop", headers={"accept": "text/html"})
+    assert 'class="frames"' in response.text
+    assert 'id="panel-wire"' in response.text
     for bad in ("/wire", "/wire?q=" + "x" * 201, "/recordings/1/frames?first=x"):
         assert (await script.get(here + bad)).status_code == 422

@@ -20,7 +20,7 @@ from playground.core.errors import PlaygroundError
 from playground.core.json_values import load_json
 from playground.core.tools import ToolResult, text_result
 from playground.executors.executor import ThrottledProgress
-from playground.executors.mcp.process import Transport, Words
+from playground.executors.mcp.process import ServerOutput, Transport
 from playground.schema.names import PORTABLE_NAME, legal_name, number_name, shorten_name
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ _REFUSED = re.compile(
 _MOST_SAID = 4_000
 
 
-class Gone(Exception):
+class ServerGone(Exception):
     """The server does not answer; the sentence gives the reason."""
 
 
-class Refusal(Exception):
+class ServerRefusal(Exception):
     """The server's own error in place of an answer, as a sentence."""
 
 
@@ -80,7 +80,7 @@ class Connection:
     server has announced a change since. `calls` are in progress."""
 
     def __init__(self, transport: Transport, idle_s: float | None = None) -> None:
-        self.words = Words()
+        self.words = ServerOutput()
         self.listed: tuple[ListedTool, ...] | None = None
         self.listed_at = 0.0
         self.stale = True
@@ -106,18 +106,18 @@ class Connection:
     async def connect(self, limit_s: float) -> None:
         """Gone if it does not succeed within `limit_s`, or it was closed before."""
         if self._closing.is_set():
-            raise Gone("The connection was closed.")
-        self._task = asyncio.create_task(self._live())
+            raise ServerGone("The connection was closed.")
+        self._task = asyncio.create_task(self._hold_open())
         try:
             async with asyncio.timeout(limit_s):
-                await self._first(self._ready.wait())
+                await self._result_or_gone(self._ready.wait())
         except TimeoutError:
             self.words.fault = (
                 f"The server did not answer within {limit_s:g} s of its start (initialize). Run "
                 "its command in a terminal to see why."
             )
             await self.close()
-            raise Gone(self.words.fault) from None
+            raise ServerGone(self.words.fault) from None
         except BaseException:
             await self.close()
             raise
@@ -141,14 +141,14 @@ class Connection:
         self.stale = False
         try:
             async with asyncio.timeout(limit_s):
-                tools = await self._first(self._tools())
+                tools = await self._result_or_gone(self._tools())
         except BaseException as error:  # cancelled, too: the list is unknown
             self.stale = True
             if isinstance(error, TimeoutError):
                 sentence = f"The server did not list its tools within {limit_s:g} s."
-                raise Gone(sentence) from None
-            if isinstance(error, Refusal):
-                raise Gone(str(error)) from None
+                raise ServerGone(sentence) from None
+            if isinstance(error, ServerRefusal):
+                raise ServerGone(str(error)) from None
             raise
         self.listed, self.listed_at = listed_tools(tools), self._loop.time()
         return self.listed
@@ -165,7 +165,7 @@ class Connection:
             words = f"{progress:g} of {total:g}" if known else f"{progress:g}"
             teller.tell(message or words, fraction)
 
-        async def asked() -> CallToolResult:
+        async def send_call() -> CallToolResult:
             # Not `call_tool`: that validates the result by a schema of the server in our own
             # process, where a hostile pattern would block everything.
             params = CallToolRequestParams(name=name, arguments=dict(arguments))
@@ -176,11 +176,11 @@ class Connection:
         self._use()
         self._calls.append(teller)
         try:
-            answer = await self._first(asked())
+            answer = await self._result_or_gone(send_call())
             return CalledTool(result_of(answer), answer.structured_content)
-        except Refusal as error:
+        except ServerRefusal as error:
             return CalledTool(text_result(str(error), is_error=True, kind="failed"))
-        except Gone as gone:
+        except ServerGone as gone:
             sentence = f"The server did not finish this call, and its effect is unknown. {gone}"
             return CalledTool(text_result(sentence, is_error=True, kind="failed"))
         finally:
@@ -189,11 +189,11 @@ class Connection:
 
     def _use(self) -> None:
         self._used_at = self._loop.time()
-        self.words.asked()
+        self.words.reset_counts()
 
     def _live_client(self) -> Client:
         if self._client is None:
-            raise Gone(self.words.fault or "The connection is closed.")
+            raise ServerGone(self.words.fault or "The connection is closed.")
         return self._client
 
     async def _tools(self) -> list[Tool]:
@@ -207,12 +207,12 @@ class Connection:
             tools += page.tools
             cursor = page.next_cursor
             if len(tools) > MAX_TOOLS:
-                raise Gone(f"The server lists more than {MAX_TOOLS} tools, the limit.")
+                raise ServerGone(f"The server lists more than {MAX_TOOLS} tools, the limit.")
             if not cursor:
                 return tools
-        raise Gone(f"The list of tools has more than {MAX_PAGES} pages, the limit.")
+        raise ServerGone(f"The list of tools has more than {MAX_PAGES} pages, the limit.")
 
-    async def _first(self, work: Awaitable[T]) -> T:
+    async def _result_or_gone(self, work: Awaitable[T]) -> T:
         """The result of `work`; Gone if the server refuses, or the connection ends before."""
         from mcp.shared.exceptions import MCPError
         from mcp.types import CONNECTION_CLOSED
@@ -222,25 +222,25 @@ class Connection:
         try:
             await asyncio.wait((asked, self._task), return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
-                raise Gone(self.words.fault or "The connection ended.")
+                raise ServerGone(self.words.fault or "The connection ended.")
             return asked.result()
         except MCPError as error:
             if error.code == CONNECTION_CLOSED or error.message == "Session terminated":
                 self._closing.set()  # a new one is made for the next call
             if self._closing.is_set() or self._task.done():
-                raise Gone(self.words.fault or f"The connection ended ({error}).") from None
+                raise ServerGone(self.words.fault or f"The connection ended ({error}).") from None
             sentence = f"The server answered with an error: {error} (code {error.code})."
-            asks = asked_for(str(error))
-            raise Refusal(f"{asks} {sentence}" if asks else sentence) from None
+            asks = refused_request(str(error))
+            raise ServerRefusal(f"{asks} {sentence}" if asks else sentence) from None
         except ValueError as error:
             misfit = f"Its answer is not valid MCP: {str(error).splitlines()[0][:300]}"
-            raise Gone(input_wanted(error) or misfit) from None
+            raise ServerGone(requested_input(error) or misfit) from None
         finally:
             if not asked.done():
                 asked.cancel()
                 await asyncio.wait((asked,))
 
-    async def _live(self) -> None:
+    async def _hold_open(self) -> None:
         """The connection's own task, from start to end."""
         try:
             client = await self._make_client()
@@ -281,7 +281,7 @@ class Connection:
                 self.stale = True
             case "notifications/message" if len(self._calls) == 1:
                 # A log message does not name its call; with several calls it is unknown.
-                self._calls[0].printed(logged_line(getattr(message, "params", None)))
+                self._calls[0].add_output(logged_line(getattr(message, "params", None)))
 
     async def _until_idle(self) -> None:
         while not self._closing.is_set():
@@ -313,7 +313,7 @@ def reason_of(error: BaseException) -> str:
     """A sentence on why a connection ended, from the first plain error in it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, PlaygroundError | Gone):
+    if isinstance(error, PlaygroundError | ServerGone):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
         return "MCP servers need the extra `mcp`. Install it: pip install 'tool-playground[mcp]'."
@@ -354,12 +354,12 @@ def listed_tools(tools: Sequence[types.Tool]) -> tuple[ListedTool, ...]:
     listed: list[ListedTool] = []
     names: set[str] = set()
     for tool in tools:
-        listed.append(_listed(tool, twice=tool.name in names))
+        listed.append(_listed_tool(tool, twice=tool.name in names))
         names.add(tool.name)
     return tuple(listed)
 
 
-def _listed(tool: types.Tool, *, twice: bool) -> ListedTool:
+def _listed_tool(tool: types.Tool, *, twice: bool) -> ListedTool:
     description, fault = tool.description or "", ""
     parameters = tool.input_schema
     if not tool.name:
@@ -391,13 +391,15 @@ def _listed(tool: types.Tool, *, twice: bool) -> ListedTool:
 def library_name(name: str, server: str, names: Set[str], siblings: Iterable[str] = ()) -> str:
     """A name for the library that every provider accepts and that is not in `names`. `siblings` are
     the names that are added with it."""
-    plain = shorten_name(_portable(name), PORTABLE_NAME, map(_portable, siblings)) or "tool"
+    plain = (
+        shorten_name(_portable_name(name), PORTABLE_NAME, map(_portable_name, siblings)) or "tool"
+    )
     if plain not in names:
         return plain
-    return number_name(shorten_name(_portable(f"{server}_{plain}"), PORTABLE_NAME), names)
+    return number_name(shorten_name(_portable_name(f"{server}_{plain}"), PORTABLE_NAME), names)
 
 
-def _portable(name: str) -> str:
+def _portable_name(name: str) -> str:
     return legal_name(name).replace(".", "_")
 
 
@@ -415,7 +417,7 @@ def result_of(result: types.CallToolResult) -> ToolResult:
             )
         elif not _wraps(structured, result.content, texts):
             pieces = (*pieces, _json(json.dumps(structured, ensure_ascii=False)))
-    if result.is_error and (asks := asked_for(" ".join(piece.text for piece in pieces))):
+    if result.is_error and (asks := refused_request(" ".join(piece.text for piece in pieces))):
         pieces = (Content(text=f"{asks} The tool's message:"), *pieces)
     return ToolResult(pieces, is_error=result.is_error, kind="failed" if result.is_error else "")
 
@@ -453,7 +455,7 @@ def same_json(first: Any, other: Any) -> bool:
     return False
 
 
-def asked_for(text: str) -> str:
+def refused_request(text: str) -> str:
     """A sentence if `text` says, in words of the protocol, that a server's request to us was
     refused; "" otherwise."""
     match = _REFUSED.search(text[:_MOST_SAID])
@@ -464,7 +466,7 @@ def asked_for(text: str) -> str:
     )
 
 
-def input_wanted(error: ValueError) -> str:
+def requested_input(error: ValueError) -> str:
     """The same for a response that is a request, not a result; `error` is its validation error."""
     inputs = [detail.get("input") for detail in error.errors()] if hasattr(error, "errors") else []
     requests = next(

@@ -19,10 +19,10 @@ from decimal import Decimal, InvalidOperation
 from playground.core.errors import BadInput
 from playground.core.events import Problem
 from playground.core.json_values import float_words
-from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.servers import Acceptance, Server, fingerprint
 from playground.core.tools import Tool, ToolResult, text_result
-from playground.executors.executor import CallCheck, Invocation, Report, ThrottledProgress
-from playground.executors.mcp.connection import CalledTool, Connection, Gone, ListedTool
+from playground.executors.executor import CallCheck, Invocation, ReportProgress, ThrottledProgress
+from playground.executors.mcp.connection import CalledTool, Connection, ListedTool, ServerGone
 from playground.executors.mcp.process import Lookup, references, transport_of
 from playground.executors.output_schema import NO_STRUCTURE, output_mismatch
 
@@ -36,7 +36,7 @@ AGAIN_S = 5.0
 FRESH_S = 1.0
 """A listing up to this many seconds old is reused: the calls of one turn are checked together."""
 
-Known = Callable[[], Awaitable[Sequence[tuple[Server, Accepted]]]]
+Known = Callable[[], Awaitable[Sequence[tuple[Server, Acceptance]]]]
 """The user's servers, each with its accepted state."""
 
 
@@ -77,13 +77,13 @@ class Mcp:
         self._peers: dict[str, Peer] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         """Checks the server against its accepted state, the tool against the current listing."""
-        server, accepted, why = await self._accepted(tool)
+        server, accepted, why = await self._accepted_server(tool)
         if server is None:
             return CallCheck("none", (Problem("caution", why),))
-        fault = await self._asked(server)
-        return _judged(
+        fault = await self._refresh(server)
+        return _check_listing(
             server,
             accepted=accepted,
             peer=self.peer(server),
@@ -92,45 +92,45 @@ class Mcp:
             fault=fault,
         )
 
-    async def known(self, tool: Tool, arguments: str) -> CallCheck | None:
+    async def check_without_server(self, tool: Tool, arguments: str) -> CallCheck | None:
         """The same from an open connection's state; None if there is none: nothing is started or
         queried."""
-        server, accepted, why = await self._accepted(tool)
+        server, accepted, why = await self._accepted_server(tool)
         if server is None:
             return CallCheck("none", (Problem("caution", why),))
         peer = self.peer(server)
         if not peer.open or peer.listed is None:
             return None
-        return _judged(
+        return _check_listing(
             server, accepted=accepted, peer=peer, tool=tool, arguments=arguments, fault=""
         )
 
     async def accepted_code(self, tool: Tool) -> str | None:
         """The code of a tool that its server lists as accepted; None if it was not accepted."""
-        server, accepted, _ = await self._accepted(tool)
+        server, accepted, _ = await self._accepted_server(tool)
         listed = accepted.tools.get(str(tool.config.get("tool", "")))
         return _code_of(server, listed) if server is not None and listed is not None else None
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         """Calls the tool, once. The tool must be the one that the call was decided on."""
         tool = invocation.tool
-        server, _, why = await self._accepted(tool)
+        server, _, why = await self._accepted_server(tool)
         if server is None:
-            return _failed(f"{why} Nothing was run.")
+            return _failure(f"{why} Nothing was run.")
         try:
-            peer, connection = await self._connected(server, CONNECT_S)
+            peer, connection = await self._open_connection(server, CONNECT_S)
             async with peer.listing:
                 if connection.stale:
                     await self._relist(server, peer, connection)
-        except Gone as gone:
-            return _failed(f"Nothing was run. {gone}")
+        except ServerGone as gone:
+            return _failure(f"Nothing was run. {gone}")
         listed = _listed_tool(peer, tool)
         if invocation.code and _code(server, listed) != invocation.code:
-            return _failed(
+            return _failure(
                 "The tool has changed on its server since this call was decided. Nothing was run."
             )
-        if _endless(invocation.arguments):
-            return _failed(
+        if _has_infinite(invocation.arguments):
+            return _failure(
                 "A number in the arguments is too large for the server's JSON. Nothing was run. "
                 "Edit the arguments."
             )
@@ -150,10 +150,10 @@ class Mcp:
         if why:
             raise BadInput(why)
         try:
-            peer, connection = await self._connected(server, limit_s)
+            peer, connection = await self._open_connection(server, limit_s)
             async with peer.listing:
                 await self._relist(server, peer, connection)
-        except Gone as gone:
+        except ServerGone as gone:
             raise BadInput(str(gone)) from None
         return peer
 
@@ -165,7 +165,7 @@ class Mcp:
         self._remember(peer)
         return peer
 
-    def missing(self, server: Server) -> tuple[str, ...]:
+    def missing_variables(self, server: Server) -> tuple[str, ...]:
         """The names of its variables that are not set."""
         return tuple(name for name in references(server) if self._lookup(name, "") is None)
 
@@ -182,20 +182,20 @@ class Mcp:
         """Ends all connections, and all servers that are processes of ours."""
         await asyncio.gather(*(self.stop(name) for name in tuple(self._peers)), *self._leaving)
 
-    async def _accepted(self, tool: Tool) -> tuple[Server | None, Accepted, str]:
+    async def _accepted_server(self, tool: Tool) -> tuple[Server | None, Acceptance, str]:
         """(the tool's server, its accepted state, "") or (None, ..., why it is not used)."""
         name = str(tool.config.get("server", ""))
         for server, accepted in await self._known():
             if server.name == name:
                 why = _refusal(server, accepted)
                 return (None if why else server), accepted, why
-        return None, Accepted(), f"There is no MCP server {name!r}. Add it on the page Servers."
+        return None, Acceptance(), f"There is no MCP server {name!r}. Add it on the page Servers."
 
-    async def _acceptance(self, name: str) -> Accepted:
+    async def _acceptance(self, name: str) -> Acceptance:
         matching = (accepted for server, accepted in await self._known() if server.name == name)
-        return next(matching, Accepted())
+        return next(matching, Acceptance())
 
-    async def _asked(self, server: Server) -> str:
+    async def _refresh(self, server: Server) -> str:
         """Lists its tools; returns why that failed, or "". A recent failure is not retried, so that
         not every one of many calls waits for it."""
         peer, now = self._peer(server), asyncio.get_running_loop().time
@@ -203,8 +203,8 @@ class Mcp:
             return peer.failed
         try:
             async with asyncio.timeout(limit_s := _wait_s(server, CHECK_S)):
-                await self._fresh(server)
-        except Gone as gone:
+                await self._ensure_listing(server)
+        except ServerGone as gone:
             peer.failed, peer.failed_at = str(gone), now()
             return peer.failed
         except TimeoutError:
@@ -212,10 +212,10 @@ class Mcp:
             return peer.failed
         return ""
 
-    async def _fresh(self, server: Server) -> None:
+    async def _ensure_listing(self, server: Server) -> None:
         """Ensures a connection with a current listing; while a call runs there, which many servers
         process alone, the newest listing is used."""
-        peer, connection = await self._connected(server, CONNECT_S)
+        peer, connection = await self._open_connection(server, CONNECT_S)
         async with peer.listing:
             age = asyncio.get_running_loop().time() - connection.listed_at
             if connection.stale or (age > FRESH_S and not connection.calls):
@@ -231,7 +231,7 @@ class Mcp:
             peer = self._peers[server.name] = Peer(print_)
         return peer
 
-    async def _connected(self, server: Server, limit_s: float) -> tuple[Peer, Connection]:
+    async def _open_connection(self, server: Server, limit_s: float) -> tuple[Peer, Connection]:
         """Returns an open connection. Gone if there is none.
 
         One attempt serves all users of the server, and continues if one of them is cancelled.
@@ -246,7 +246,7 @@ class Mcp:
         if peer.connecting is not None:
             await asyncio.shield(peer.connecting)
         if peer.connection is None or not peer.connection.open:
-            raise Gone(peer.fault or "The connection ended.")
+            raise ServerGone(peer.fault or "The connection ended.")
         return peer, peer.connection
 
     async def _connect(
@@ -258,7 +258,7 @@ class Mcp:
             if why := _refusal(server, await self._acceptance(server.name)):
                 await connection.close()
                 connection.words.fault = why
-        except Gone as gone:
+        except ServerGone as gone:
             connection.words.fault = connection.words.fault or str(gone)
         except BaseException:
             await connection.close()
@@ -303,21 +303,21 @@ def _wait_s(server: Server, usual_s: float) -> float:
     return usual_s if server.start_s is None else server.start_s
 
 
-def _judged(
-    server: Server, accepted: Accepted, peer: Peer, tool: Tool, arguments: str, fault: str
+def _check_listing(
+    server: Server, accepted: Acceptance, peer: Peer, tool: Tool, arguments: str, fault: str
 ) -> CallCheck:
     """Checks against the newest listing; `fault` says why there may be none."""
     if peer.listed is None:
         sentence = f"The tools of the server {server.name} cannot be listed. {fault}"
         return CallCheck(_code(server, None), (Problem("caution", sentence),))
     listed = _listed_tool(peer, tool)
-    problems = [Problem("note", sentence) for sentence in _inexact(arguments)]
-    if caution := doubt(tool, listed, accepted):
+    problems = [Problem("note", sentence) for sentence in _inexact_numbers(arguments)]
+    if caution := acceptance_problem(tool, listed, accepted):
         problems.append(Problem("caution", caution))
     return CallCheck(_code(server, listed), tuple(problems), tool.parallel_safe)
 
 
-def doubt(tool: Tool, listed: ListedTool | None, accepted: Accepted) -> str:
+def acceptance_problem(tool: Tool, listed: ListedTool | None, accepted: Acceptance) -> str:
     """Why no rule may run the tool in its listed form, or ""."""
     name, server = str(tool.config.get("tool", "")), str(tool.config.get("server", ""))
     if listed is None:
@@ -333,7 +333,7 @@ def doubt(tool: Tool, listed: ListedTool | None, accepted: Accepted) -> str:
     return ""
 
 
-def _refusal(server: Server, accepted: Accepted) -> str:
+def _refusal(server: Server, accepted: Acceptance) -> str:
     if accepted.server == fingerprint(server):
         return ""
     what = "has changed since it was accepted" if accepted.server else "was not accepted yet"
@@ -356,7 +356,7 @@ def _code_of(server: Server, tool: str) -> str:
     return hashlib.sha256(f"{fingerprint(server)} {tool}".encode("ascii")).hexdigest()
 
 
-def _inexact(arguments: str) -> list[str]:
+def _inexact_numbers(arguments: str) -> list[str]:
     """Sentences on numbers that lose digits: the SDK supports only doubles."""
     try:
         words = float_words(arguments)
@@ -374,10 +374,10 @@ def _loses_digits(word: str) -> bool:
         return True
 
 
-def _endless(arguments: str) -> bool:
+def _has_infinite(arguments: str) -> bool:
     """Whether a number is outside the range of doubles."""
     return not all(math.isfinite(float(word)) for word in float_words(arguments))
 
 
-def _failed(text: str) -> ToolResult:
+def _failure(text: str) -> ToolResult:
     return text_result(text, is_error=True, kind="failed")

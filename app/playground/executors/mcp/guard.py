@@ -34,7 +34,7 @@ def main() -> NoReturn:
     guard = os.getpid()
     server = os.fork()
     if server == 0:
-        become(command, lifeline, guard)
+        exec_server(command, lifeline, guard)
     # `runner.wait` expects its lifeline as stdin; and a server's pipes close with the server.
     os.dup2(lifeline, 0)
     os.close(lifeline)
@@ -43,12 +43,12 @@ def main() -> NoReturn:
     os.dup2(nothing, 2)
     status = runner.wait(server, wake)
     if status is None:
-        runner.end_politely(server)
+        runner.terminate(server)
     runner.end_all()
     os._exit(0 if status is None else runner.code_of(status))
 
 
-def become(command: list[str], lifeline: int, guard: int) -> NoReturn:
+def exec_server(command: list[str], lifeline: int, guard: int) -> NoReturn:
     """Becomes the server, in its own process group; with default signal handling."""
     signal.set_wakeup_fd(-1)
     os.setsid()

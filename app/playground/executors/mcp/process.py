@@ -73,7 +73,7 @@ class Launch:
     environment: Mapping[str, str]
 
 
-class Words:
+class ServerOutput:
     """A server's output outside the protocol, and why it ended ("" while it runs)."""
 
     def __init__(self) -> None:
@@ -81,11 +81,11 @@ class Words:
         self.fault = ""
         self._unasked = self._lines = 0
 
-    def asked(self) -> None:
+    def reset_counts(self) -> None:
         """A request was sent to the server: it may write again."""
         self._unasked = self._lines = 0
 
-    def heard(self, size: int, lines: int = 0) -> None:
+    def count_received(self, size: int, lines: int = 0) -> None:
         """Counts received data; Flood if it is too much."""
         self._unasked += size
         self._lines += lines
@@ -93,7 +93,7 @@ class Words:
             much = (
                 f"{MAX_UNASKED // 2**20} MB" if self._lines <= MAX_LINES else f"{MAX_LINES:,} lines"
             )
-            raise Flood(
+            raise OutputFlood(
                 f"The server wrote more than {much} without a request and was stopped. Check its "
                 "last output; it may log in an endless loop."
             )
@@ -103,11 +103,11 @@ class Words:
         self.tail = (self.tail + data)[-TAIL:]
 
 
-Transport = Callable[[Words, Callable[[], None]], AbstractAsyncContextManager[Any]]
+Transport = Callable[[ServerOutput, Callable[[], None]], AbstractAsyncContextManager[Any]]
 """(collector of last output, callback at the end): the streams of a connection, as a context."""
 
 
-class Flood(Exception):
+class OutputFlood(Exception):
     """More data than the limit; the sentence says which."""
 
 
@@ -122,7 +122,9 @@ def check_launch(launch: Launch) -> None:
 
 
 @asynccontextmanager
-async def stdio(launch: Launch, words: Words, ended: Callable[[], None]) -> AsyncIterator[Streams]:
+async def stdio(
+    launch: Launch, words: ServerOutput, ended: Callable[[], None]
+) -> AsyncIterator[Streams]:
     """The server's messages in, and ours out, for the duration of the block.
 
     `ended` is called when the server's stdout ends; `words.fault` then gives the reason.
@@ -141,9 +143,9 @@ async def stdio(launch: Launch, words: Words, ended: Callable[[], None]) -> Asyn
         os.close(read)
     pipe = _Pipe(process, words)
     async with anyio.create_task_group() as group:
-        group.start_soon(pipe.listen, ended)
-        group.start_soon(pipe.overhear)
-        group.start_soon(pipe.talk)
+        group.start_soon(pipe.read_messages, ended)
+        group.start_soon(pipe.read_stderr)
+        group.start_soon(pipe.send_messages)
         try:
             yield pipe.incoming, pipe.outgoing
         finally:
@@ -170,7 +172,7 @@ async def _start(launch: Launch, lifeline: int) -> asyncio.subprocess.Process:
 class _Pipe:
     """The messages between one server and us, line by line."""
 
-    def __init__(self, process: asyncio.subprocess.Process, words: Words) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, words: ServerOutput) -> None:
         self._process = process
         self._words = words
         self._closed = False
@@ -186,7 +188,7 @@ class _Pipe:
         for stream in (self.incoming, self.outgoing, self._came, self._goes):
             stream.close()
 
-    async def listen(self, ended: Callable[[], None]) -> None:
+    async def read_messages(self, ended: Callable[[], None]) -> None:
         """Reads every message the server sends; then reports that it has ended."""
         assert self._process.stdout is not None
         try:
@@ -196,13 +198,13 @@ class _Pipe:
                     self._words.add(line[:200] + b"\n")
                     continue
                 await self._came.send(message)
-        except Flood as flood:
+        except OutputFlood as flood:
             self._words.fault = str(flood)
             _kill(self._process, signal.SIGTERM)  # the guard ends all
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         else:
-            await self._obituary()
+            await self._record_exit()
         self._came.close()
         ended()
         # Reads to the end: until then asyncio does not report that a child has exited.
@@ -213,7 +215,7 @@ class _Pipe:
         size = 0
         while data := await stdout.read(_CHUNK):
             *lines, rest = data.split(b"\n")
-            self._words.heard(len(data), len(lines))
+            self._words.count_received(len(data), len(lines))
             await anyio.lowlevel.checkpoint()  # a flood must not block everything else
             for line in lines:
                 whole = b"".join((*pieces, line))
@@ -223,12 +225,12 @@ class _Pipe:
             pieces.append(rest)
             size += len(rest)
             if size > MAX_LINE:
-                raise Flood(
+                raise OutputFlood(
                     f"The server sent a message of more than {MAX_LINE // 2**20} MB and was "
                     "stopped. Ask its tool for less."
                 )
 
-    async def _obituary(self) -> None:
+    async def _record_exit(self) -> None:
         """The reason why stdout ended, if not known yet."""
         if self._words.fault or self._closed:
             return
@@ -243,19 +245,19 @@ class _Pipe:
         else:
             self._words.fault = f"The server ended by itself (exit code {code})."
 
-    async def overhear(self) -> None:
+    async def read_stderr(self) -> None:
         """Reads its stderr, of which the end is stored."""
         assert self._process.stderr is not None
         try:
             while data := await self._process.stderr.read(_CHUNK):
                 self._words.add(data)
-                self._words.heard(len(data))
-        except Flood as flood:
+                self._words.count_received(len(data))
+        except OutputFlood as flood:
             self._words.fault = str(flood)
             _kill(self._process, signal.SIGTERM)
             await _drain(self._process.stderr)
 
-    async def talk(self) -> None:
+    async def send_messages(self) -> None:
         """Sends our messages; if the server is gone, `listen` reports it."""
         assert self._process.stdin is not None
         stdin = self._process.stdin
@@ -273,13 +275,13 @@ async def _message(line: bytes) -> SessionMessage | None:
     from mcp.shared.message import SessionMessage
     from mcp.types import jsonrpc_message_adapter
 
-    def parsed() -> SessionMessage | None:
+    def parse_line() -> SessionMessage | None:
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             return None
 
-    return await asyncio.to_thread(parsed) if len(line) > SLOW_LINE else parsed()
+    return await asyncio.to_thread(parse_line) if len(line) > SLOW_LINE else parse_line()
 
 
 async def _end(process: asyncio.subprocess.Process, lifeline: BinaryIO) -> None:
@@ -353,7 +355,7 @@ def transport_of(server: Server, environment: Mapping[str, str], lookup: Lookup)
     """Makes connections to `server`; references are resolved at that time."""
 
     @asynccontextmanager
-    async def opened(words: Words, ended: Callable[[], None]) -> AsyncIterator[Any]:
+    async def open_streams(words: ServerOutput, ended: Callable[[], None]) -> AsyncIterator[Any]:
         if server.command:
             launch = launch_of(server, environment, lookup)
             check_launch(launch)
@@ -366,15 +368,15 @@ def transport_of(server: Server, environment: Mapping[str, str], lookup: Lookup)
         }
         url = fill_references(server.url, lookup, server.url)
 
-        def heard(size: int, events: int) -> None:
+        def on_received(size: int, events: int) -> None:
             try:
-                words.heard(size, events)
-            except Flood as flood:
+                words.count_received(size, events)
+            except OutputFlood as flood:
                 words.fault = str(flood)
                 ended()
                 raise
 
-        async with streams(url, headers, private=server.private, heard=heard) as both:
+        async with streams(url, headers, private=server.private, heard=on_received) as both:
             yield both
 
-    return opened
+    return open_streams

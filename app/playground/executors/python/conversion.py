@@ -57,7 +57,7 @@ ITERATED = (
 """Types converted to arrays. A pandas table is iterable, too, but yields only column names."""
 
 
-class Wrong(ValueError):
+class ConversionError(ValueError):
     """Values that do not match their hints; each of `faults` says which and why."""
 
     def __init__(self, *faults: str) -> None:
@@ -65,7 +65,7 @@ class Wrong(ValueError):
         self.faults = faults
 
 
-class TooMuch(Exception):
+class TooManyItems(Exception):
     """The result has more items than the maximum size of its text in bytes."""
 
 
@@ -92,16 +92,16 @@ def arguments_for(
 ) -> dict[str, Any]:
     """`given` converted by the function's hints, `ours` unchanged, and arguments that a framework
     would provide. `model` is the class of the arguments if the tool names one; `report` takes
-    progress. Wrong, with a sentence, if a value does not match."""
+    progress. ConversionError, with a sentence, if a value does not match."""
     signature = signature_of(function)
     if model is not None:
         given = members_of(model, given, signature)
     hints = hints_of(function)
-    ours = {**filled(signature, hints, {**given, **ours}, report), **ours}
+    ours = {**default_arguments(signature, hints, {**given, **ours}, report), **ours}
     try:
         signature.bind(**given, **ours)
     except TypeError as error:
-        raise Wrong(f"{error}{unfilled(signature, given)}") from None
+        raise ConversionError(f"{error}{missing_context(signature, given)}") from None
     if model is not None:
         return {**given, **ours}
     faults: list[str] = []
@@ -114,27 +114,27 @@ def arguments_for(
         if parameter is None or parameter.kind is inspect.Parameter.VAR_KEYWORD:
             parameter, hint = None, hint_of_rest(hints, rest, name)
         try:
-            fitted[name] = one_argument(hint, parameter, value, name)
-        except Wrong as error:
+            fitted[name] = convert_argument(hint, parameter, value, name)
+        except ConversionError as error:
             faults += error.faults
     if faults:
         more = len(faults) - MOST_FAULTS
-        raise Wrong(*faults[:MOST_FAULTS], *([f"… and {more} more"] if more > 0 else []))
+        raise ConversionError(*faults[:MOST_FAULTS], *([f"… and {more} more"] if more > 0 else []))
     return {**fitted, **ours}
 
 
-def one_argument(hint: Any, parameter: inspect.Parameter | None, value: Any, name: str) -> Any:
+def convert_argument(hint: Any, parameter: inspect.Parameter | None, value: Any, name: str) -> Any:
     default = EMPTY if parameter is None else parameter.default
     if hint is EMPTY or (value is None and default is None):
         return value
     if is_field(default):
-        hint = annotated(hint, default)
-    return fit(hint, value, name)
+        hint = annotate_hint(hint, default)
+    return convert_value(hint, value, name)
 
 
 def members_of(model: Any, given: dict[str, Any], signature: inspect.Signature) -> dict[str, Any]:
     """The arguments as members of the tool's own argument class, including defaults."""
-    model_object = fit(model, given, "arguments")
+    model_object = convert_value(model, given, "arguments")
     fields = getattr(model, "model_fields", None) or getattr(model, "__fields__", {})
     takes_all = any(
         parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()
@@ -143,7 +143,7 @@ def members_of(model: Any, given: dict[str, Any], signature: inspect.Signature) 
     return {name: getattr(model_object, name) for name in names}
 
 
-def filled(
+def default_arguments(
     signature: inspect.Signature, hints: dict[str, Any], given: dict[str, Any], report: Any
 ) -> dict[str, Any]:
     """Missing arguments without a Python default: a pydantic Field's default, and the context that
@@ -156,7 +156,7 @@ def filled(
             if not parameter.default.is_required():
                 values[name] = parameter.default.get_default(call_default_factory=True)
             else:
-                raise Wrong(f"missing a required argument: {name!r}")
+                raise ConversionError(f"missing a required argument: {name!r}")
         else:
             context = context_of(hints.get(name), report, parameter.default is EMPTY)
             if context is not None:
@@ -167,7 +167,7 @@ def filled(
 def context_of(hint: Any, report: Any, needed: bool) -> Any:
     """The context of an MCP server, and, if `needed`, those that openai-agents and LangChain pass
     when the caller provides none; None for other types."""
-    hint = bare(hint)
+    hint = unwrap_hint(hint)
     if is_union(typing_origin(hint)):
         hint = next((argument for argument in hint.__args__ if argument is not type(None)), hint)
     kind = typing_origin(hint) or hint
@@ -182,7 +182,7 @@ def context_of(hint: Any, report: Any, needed: bool) -> Any:
     try:
         wanted = inspect.signature(kind).parameters
         return kind(**{word: value for word, value in words.items() if word in wanted})
-    except Exception:  # another version of it: the sentence of `unfilled` applies
+    except Exception:  # another version of it: the sentence of `missing_context` applies
         return None
 
 
@@ -217,7 +217,7 @@ class McpContext:
         self._report(message or "", progress / total if total else None)
 
 
-def unfilled(signature: inspect.Signature, given: dict[str, Any]) -> str:
+def missing_context(signature: inspect.Signature, given: dict[str, Any]) -> str:
     """The sentence added to Python's own error if an argument of a framework is missing."""
     for name, parameter in signature.parameters.items():
         if name in given or parameter.default is not EMPTY or parameter.annotation is EMPTY:
@@ -263,7 +263,7 @@ def read_hints(owner: Any) -> dict[str, Any]:
 def hint_of_rest(hints: dict[str, Any], rest: Any, name: str) -> Any:
     """The hint of one of `**rest`: its own in a TypedDict, or the common one."""
     hint: Any = EMPTY if rest is None else hints.get(rest.name, EMPTY)
-    if named(typing_origin(hint)) == "Unpack":
+    if origin_name(typing_origin(hint)) == "Unpack":
         return read_hints(hint.__args__[0]).get(name, EMPTY)
     return hint
 
@@ -274,7 +274,7 @@ def is_field(default: Any) -> bool:
     return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic")
 
 
-def annotated(hint: Any, note: Any) -> Any:
+def annotate_hint(hint: Any, note: Any) -> Any:
     kind: Any = typing_annotated()
     return hint if kind is None else kind[hint, note]
 
@@ -282,16 +282,16 @@ def annotated(hint: Any, note: Any) -> Any:
 # -- one value
 
 
-def fit(hint: Any, value: Any, where: str) -> Any:
-    """`value`, from JSON, converted by `hint`. Wrong if it does not match."""
+def convert_value(hint: Any, value: Any, where: str) -> Any:
+    """`value`, from JSON, converted by `hint`. ConversionError if it does not match."""
     if is_plain(hint):
-        return by_hand(hint, value, where)
+        return convert_by_hand(hint, value, where)
     try:
         pydantic = importlib.import_module("pydantic")
         adapter = pydantic.TypeAdapter(hint)
     except Exception:  # not installed, too old, or an unknown class
-        return by_hand(hint, value, where)
-    return by_pydantic(adapter, value, where)
+        return convert_by_hand(hint, value, where)
+    return convert_by_pydantic(adapter, value, where)
 
 
 def is_plain(hint: Any) -> bool:
@@ -310,28 +310,30 @@ def is_plain(hint: Any) -> bool:
     return (is_union(origin) or origin in arrays) and all(map(is_plain, inside))
 
 
-def by_pydantic(adapter: Any, value: Any, where: str) -> Any:
+def convert_by_pydantic(adapter: Any, value: Any, where: str) -> Any:
     """Strict, as JSON: types that JSON does not have are read from text, nothing is coerced."""
     pydantic: Any = importlib.import_module("pydantic")
     try:
         try:
-            validated_value = validated(adapter.validate_json, json_text(value), strict=True)
+            validated_value = validate_value(adapter.validate_json, json_text(value), strict=True)
         except pydantic.ValidationError as error:
             first = error
             whole = json_text(value, whole=True)  # 1.0 is an integer in JSON Schema
-            validated_value = validated(adapter.validate_json, whole, strict=True)
+            validated_value = validate_value(adapter.validate_json, whole, strict=True)
         # It is valid. For a number with more digits than a float has, parsing it as JSON loses
         # some.
         return (
-            validated(adapter.validate_python, value) if has_long_number(value) else validated_value
+            validate_value(adapter.validate_python, value)
+            if has_long_number(value)
+            else validated_value
         )
     except pydantic.ValidationError:
-        raise Wrong(*faults_of(first, where)) from None
+        raise ConversionError(*faults_of(first, where)) from None
     except (TypeError, RecursionError) as error:
-        raise Wrong(f"{where}: {error}") from None
+        raise ConversionError(f"{where}: {error}") from None
 
 
-def validated(validate: Any, value: Any, **words: Any) -> Any:
+def validate_value(validate: Any, value: Any, **words: Any) -> Any:
     try:
         # A schema may use the names of the members, or their aliases.
         return validate(value, by_alias=True, by_name=True, **words)
@@ -353,7 +355,7 @@ def faults_of(error: Any, where: str) -> list[str]:
     faults = []
     for problem in error.errors(include_url=False):
         place = ".".join([where, *(str(step) for step in problem["loc"])])
-        faults.append(f"{place}: {problem['msg']}, not {shown(problem.get('input'))}")
+        faults.append(f"{place}: {problem['msg']}, not {short_json(problem.get('input'))}")
     return faults
 
 
@@ -371,9 +373,9 @@ def json_text(value: Any, whole: bool = False) -> str:
     return json.dumps(value)
 
 
-def by_hand(hint: Any, value: Any, where: str) -> Any:
+def convert_by_hand(hint: Any, value: Any, where: str) -> Any:
     """The same without pydantic."""
-    hint = bare(hint)
+    hint = unwrap_hint(hint)
     origin = typing_origin(hint) or hint
     inside = tuple(getattr(hint, "__args__", None) or ())
     if hint is EMPTY or hint is Any or isinstance(hint, (str, typing.TypeVar, typing.ForwardRef)):
@@ -381,30 +383,30 @@ def by_hand(hint: Any, value: Any, where: str) -> Any:
     if hint is None or hint is type(None):
         return value if value is None else refuse(where, "null", value)
     if is_union(origin):
-        return one_of(inside, value, where)
+        return convert_union(inside, value, where)
     if origin is typing.Literal:
-        return literal(inside, value, where)
+        return convert_literal(inside, value, where)
     if not isinstance(origin, type):
         return value
     for kinds, convert in TABLE:
         if issubclass(origin, kinds):
             return convert(origin, inside, value, where)
     if origin in (collections.abc.Mapping, collections.abc.MutableMapping):
-        return mapping(dict, inside, value, where)
+        return convert_mapping(dict, inside, value, where)
     if origin in ABSTRACT:
-        return several(origin, inside, value, where)
+        return convert_sequence(origin, inside, value, where)
     if is_record(origin):
-        return record(origin, value, where, inside)
+        return convert_record(origin, value, where, inside)
     return value
 
 
-def bare(hint: Any) -> Any:
+def unwrap_hint(hint: Any) -> Any:
     """`hint` without wrappers: Annotated, Required, NewType, an alias."""
     while True:
         origin = typing_origin(hint)
         if origin is not None and origin is typing_annotated():
             hint = hint.__origin__
-        elif named(origin) in ("Required", "NotRequired", "ReadOnly", "Final"):
+        elif origin_name(origin) in ("Required", "NotRequired", "ReadOnly", "Final"):
             hint = hint.__args__[0]
         elif hasattr(hint, "__supertype__"):
             hint = hint.__supertype__
@@ -414,14 +416,14 @@ def bare(hint: Any) -> Any:
             return hint
 
 
-def one_of(inside: tuple[Any, ...], value: Any, where: str) -> Any:
+def convert_union(inside: tuple[Any, ...], value: Any, where: str) -> Any:
     """A union: a text or a number unchanged if allowed, else the first that matches."""
     fitting: list[Any] = []
     faults: list[str] = []
     for choice in inside:
         try:
-            fitted = by_hand(choice, value, where)
-        except Wrong as error:
+            fitted = convert_by_hand(choice, value, where)
+        except ConversionError as error:
             faults += error.faults
             continue
         if fitted is value and not isinstance(value, (dict, list)):
@@ -429,10 +431,10 @@ def one_of(inside: tuple[Any, ...], value: Any, where: str) -> Any:
         fitting.append(fitted)
     if fitting:
         return fitting[0]
-    raise Wrong(*dict.fromkeys(faults))
+    raise ConversionError(*dict.fromkeys(faults))
 
 
-def literal(inside: tuple[Any, ...], value: Any, where: str) -> Any:
+def convert_literal(inside: tuple[Any, ...], value: Any, where: str) -> Any:
     for choice in inside:
         allowed = choice.value if isinstance(choice, enum.Enum) else choice
         if allowed == value and isinstance(allowed, bool) == isinstance(value, bool):
@@ -441,17 +443,17 @@ def literal(inside: tuple[Any, ...], value: Any, where: str) -> Any:
     return refuse(where, f"one of {words}", value)
 
 
-def boolean(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_boolean(kind: Any, inside: Any, value: Any, where: str) -> Any:
     return value if isinstance(value, bool) else refuse(where, "true or false", value)
 
 
-def integer(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_integer(kind: Any, inside: Any, value: Any, where: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
         return refuse(where, "an integer", value)
     return value if isinstance(value, int) else int(value)
 
 
-def number(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_number(kind: Any, inside: Any, value: Any, where: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
         return refuse(where, "a number", value)
     try:
@@ -460,7 +462,7 @@ def number(kind: Any, inside: Any, value: Any, where: str) -> Any:
         return refuse(where, "a number in the range of a float", value)
 
 
-def exact_number(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_decimal(kind: Any, inside: Any, value: Any, where: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal, str)):
         return refuse(where, "a decimal number", value)
     try:
@@ -469,7 +471,7 @@ def exact_number(kind: Any, inside: Any, value: Any, where: str) -> Any:
         return refuse(where, "a decimal number", value)
 
 
-def member(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_enum(kind: Any, inside: Any, value: Any, where: str) -> Any:
     for member in kind:
         if member.value == value and isinstance(member.value, bool) == isinstance(value, bool):
             return member
@@ -477,11 +479,11 @@ def member(kind: Any, inside: Any, value: Any, where: str) -> Any:
     return refuse(where, f"one of {words}", value)
 
 
-def text(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_text(kind: Any, inside: Any, value: Any, where: str) -> Any:
     return value if isinstance(value, str) else refuse(where, "a text", value)
 
 
-def from_text(what: str, read: Callable[[Any, str], Any]) -> Callable[..., Any]:
+def convert_from_text(what: str, read: Callable[[Any, str], Any]) -> Callable[..., Any]:
     """The conversion of a type that JSON represents as text."""
 
     def convert(kind: Any, inside: Any, value: Any, where: str) -> Any:
@@ -495,14 +497,14 @@ def from_text(what: str, read: Callable[[Any, str], Any]) -> Callable[..., Any]:
     return convert
 
 
-def moment(kind: Any, text: str) -> Any:
+def parse_moment(kind: Any, text: str) -> Any:
     # Before Python 3.11 a Z is not parsed, nor a fraction of a length other than 3 or 6.
     text = re.sub(r"[zZ]$", "+00:00", text.strip())
     text = re.sub(r"\.(\d{1,9})", lambda match: "." + (match[1] + "00000")[:6], text)
     return kind.fromisoformat(text)
 
 
-def duration(kind: Any, text: str) -> Any:
+def parse_duration(kind: Any, text: str) -> Any:
     match = DURATION.fullmatch(text)
     if match and text[-1] not in "PT":
         weeks, days, hours, minutes, seconds = (float(group or 0) for group in match.groups()[1:])
@@ -518,12 +520,12 @@ def duration(kind: Any, text: str) -> Any:
     return -delta if match[1] == "-" else delta
 
 
-def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_sequence(kind: Any, inside: Any, value: Any, where: str) -> Any:
     """Lists, sets and the like, of the named class if it is concrete."""
     if not isinstance(value, list):
         return refuse(where, "an array", value)
     hint = inside[0] if inside else EMPTY
-    items = [by_hand(hint, item, f"{where}[{place}]") for place, item in enumerate(value)]
+    items = [convert_by_hand(hint, item, f"{where}[{place}]") for place, item in enumerate(value)]
     if issubclass(kind, collections.abc.Iterator):
         return iter(items)
     builder: Any = kind
@@ -535,12 +537,12 @@ def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
         return refuse(where, "an array of hashable values", value)
 
 
-def row(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_tuple(kind: Any, inside: Any, value: Any, where: str) -> Any:
     """A tuple: of one type, or of one type per position. A NamedTuple is a record."""
     if hasattr(kind, "_fields"):
         if isinstance(value, list) and len(value) <= len(kind._fields):
             value = dict(zip(kind._fields, value))  # noqa: B905
-        return record(kind, value, where)
+        return convert_record(kind, value, where)
     if not isinstance(value, list):
         return refuse(where, "an array", value)
     if len(inside) == 2 and inside[1] is Ellipsis:
@@ -551,44 +553,48 @@ def row(kind: Any, inside: Any, value: Any, where: str) -> Any:
         return refuse(where, f"an array of {len(inside)}", value)
     hints = inside or (EMPTY,) * len(value)
     pairs = enumerate(zip(hints, value))  # noqa: B905
-    return tuple(by_hand(hint, item, f"{where}[{place}]") for place, (hint, item) in pairs)
+    return tuple(convert_by_hand(hint, item, f"{where}[{place}]") for place, (hint, item) in pairs)
 
 
-def mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
+def convert_mapping(kind: Any, inside: Any, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         return refuse(where, "an object", value)
     if is_typed_dict(kind):
-        return typed_dict(kind, value, where)
+        return convert_typed_dict(kind, value, where)
     keys, values = inside if len(inside) == 2 else (EMPTY, EMPTY)
     items = {}
     for name, item in value.items():
         here = f"{where}.{name}"
         key = name
-        if bare(keys) in (int, float):  # a key of JSON is always a text
+        if unwrap_hint(keys) in (int, float):  # a key of JSON is always a text
             try:
                 key = json.loads(name)
             except ValueError:
                 pass
-        items[by_hand(keys, key, here)] = by_hand(values, item, here)
+        items[convert_by_hand(keys, key, here)] = convert_by_hand(values, item, here)
     if kind is collections.OrderedDict:
         return collections.OrderedDict(items)
     same = all(item is value.get(key, EMPTY) for key, item in items.items())
     return value if same else items
 
 
-def typed_dict(kind: Any, value: Any, where: str) -> Any:
+def convert_typed_dict(kind: Any, value: Any, where: str) -> Any:
     hints = read_hints(kind)
     # The class's own attributes are wrong if its hints were written as strings.
-    free = [name for name, hint in hints.items() if named(typing_origin(hint)) == "NotRequired"]
+    free = [
+        name for name, hint in hints.items() if origin_name(typing_origin(hint)) == "NotRequired"
+    ]
     total = hints if kind.__total__ else ()
     required = getattr(kind, "__required_keys__", total)  # since Python 3.9
     needed = [hint for hint in hints if hint in required and hint not in free]
-    needed += [name for name, hint in hints.items() if named(typing_origin(hint)) == "Required"]
+    needed += [
+        name for name, hint in hints.items() if origin_name(typing_origin(hint)) == "Required"
+    ]
     lacking = [name for name in dict.fromkeys(needed) if name not in value]
     if lacking:
-        raise Wrong(*(f"{where}.{name}: is missing" for name in lacking))
+        raise ConversionError(*(f"{where}.{name}: is missing" for name in lacking))
     return {
-        name: by_hand(hints.get(name, EMPTY), item, f"{where}.{name}")
+        name: convert_by_hand(hints.get(name, EMPTY), item, f"{where}.{name}")
         for name, item in value.items()
     }
 
@@ -602,7 +608,7 @@ def is_record(kind: Any) -> bool:
     return any(hasattr(kind, mark) for mark in marks)
 
 
-def record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> Any:
+def convert_record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> Any:
     """An object of a class with typed members: a dataclass, a NamedTuple, an older pydantic model.
     `inside` are the type arguments of a generic one."""
     if not isinstance(value, dict):
@@ -611,14 +617,19 @@ def record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> A
         if hasattr(kind, "parse_obj"):
             return kind.parse_obj(value)
         hints, known = read_hints(kind), inspect.signature(kind).parameters
-        hints = {name: with_types(inner_hint, kind, inside) for name, inner_hint in hints.items()}
+        hints = {
+            name: replace_type_variables(inner_hint, kind, inside)
+            for name, inner_hint in hints.items()
+        }
         faults = [f"{where}.{name}: is not known" for name in value if name not in known]
         members = {}
         for name, default in known.items():
             if name in value:
                 try:
-                    members[name] = by_hand(hints.get(name, EMPTY), value[name], f"{where}.{name}")
-                except Wrong as error:
+                    members[name] = convert_by_hand(
+                        hints.get(name, EMPTY), value[name], f"{where}.{name}"
+                    )
+                except ConversionError as error:
                     faults += error.faults
             elif default.default is EMPTY and default.kind not in (
                 default.VAR_KEYWORD,
@@ -626,15 +637,15 @@ def record(kind: Any, value: Any, where: str, inside: tuple[Any, ...] = ()) -> A
             ):
                 faults.append(f"{where}.{name}: is missing")
         if faults:
-            raise Wrong(*faults)
+            raise ConversionError(*faults)
         return kind(**members)
-    except Wrong:
+    except ConversionError:
         raise
     except Exception as error:  # of the class itself, which validates its members
-        raise Wrong(f"{where}: {error}") from None
+        raise ConversionError(f"{where}: {error}") from None
 
 
-def with_types(hint: Any, kind: Any, inside: tuple[Any, ...]) -> Any:
+def replace_type_variables(hint: Any, kind: Any, inside: tuple[Any, ...]) -> Any:
     """`hint` of a member of `kind[inside]`, with its type variables replaced."""
     types_of = dict(zip(getattr(kind, "__parameters__", ()), inside))  # noqa: B905
     if isinstance(hint, typing.TypeVar):
@@ -644,33 +655,36 @@ def with_types(hint: Any, kind: Any, inside: tuple[Any, ...]) -> Any:
 
 
 TABLE: tuple[tuple[Any, Callable[..., Any]], ...] = (
-    (enum.Enum, member),
-    (bool, boolean),
-    (int, integer),
-    (float, number),
-    (decimal.Decimal, exact_number),
-    (str, text),
-    (datetime.datetime, from_text("a date and time", moment)),
-    (datetime.date, from_text("a date", lambda kind, text: kind.fromisoformat(text))),
-    (datetime.time, from_text("a time", moment)),
-    (datetime.timedelta, from_text("a duration", duration)),
-    ((bytes, bytearray), from_text("a text", lambda kind, text: kind(text.encode("utf-8")))),
-    (uuid.UUID, from_text("a UUID", lambda kind, text: kind(text))),
-    (pathlib.PurePath, from_text("a path", lambda kind, text: kind(text))),
-    (ipaddress._IPAddressBase, from_text("an address", lambda kind, text: kind(text))),
-    (re.Pattern, from_text("a pattern", lambda kind, text: re.compile(text))),
-    (tuple, row),
-    (dict, mapping),
-    ((list, set, frozenset, collections.deque), several),
+    (enum.Enum, convert_enum),
+    (bool, convert_boolean),
+    (int, convert_integer),
+    (float, convert_number),
+    (decimal.Decimal, convert_decimal),
+    (str, convert_text),
+    (datetime.datetime, convert_from_text("a date and time", parse_moment)),
+    (datetime.date, convert_from_text("a date", lambda kind, text: kind.fromisoformat(text))),
+    (datetime.time, convert_from_text("a time", parse_moment)),
+    (datetime.timedelta, convert_from_text("a duration", parse_duration)),
+    (
+        (bytes, bytearray),
+        convert_from_text("a text", lambda kind, text: kind(text.encode("utf-8"))),
+    ),
+    (uuid.UUID, convert_from_text("a UUID", lambda kind, text: kind(text))),
+    (pathlib.PurePath, convert_from_text("a path", lambda kind, text: kind(text))),
+    (ipaddress._IPAddressBase, convert_from_text("an address", lambda kind, text: kind(text))),
+    (re.Pattern, convert_from_text("a pattern", lambda kind, text: re.compile(text))),
+    (tuple, convert_tuple),
+    (dict, convert_mapping),
+    ((list, set, frozenset, collections.deque), convert_sequence),
 )
 """By class, in this order: a bool is an int, and a datetime a date. An Enum of texts is a str."""
 
 
 def refuse(where: str, what: str, value: Any) -> Any:
-    raise Wrong(f"{where}: must be {what}, not {shown(value)}")
+    raise ConversionError(f"{where}: must be {what}, not {short_json(value)}")
 
 
-def shown(value: Any) -> str:
+def short_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + "…"
 
@@ -682,43 +696,43 @@ def data_of(value: Any, most: int) -> Any:
     """`value` as JSON data, by its type: models, dataclasses, enums, dates, sets, generators.
     TooMuch if it has more than `most` items; unknown types become their text."""
     left = [most]
-    return plain(value, left)
+    return to_plain(value, left)
 
 
-def plain(value: Any, left: list[int]) -> Any:
+def to_plain(value: Any, left: list[int]) -> Any:
     left[0] -= 1
     if left[0] < 0:
-        raise TooMuch
+        raise TooManyItems
     if isinstance(value, enum.Enum):
-        return plain(value.value, left)
+        return to_plain(value.value, left)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):
-        return {key_of(key): plain(item, left) for key, item in value.items()}
+        return {key_of(key): to_plain(item, left) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item, left) for item in value]
+        return [to_plain(item, left) for item in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return text_of(bytes(value))
     if isinstance(value, datetime.timedelta):
-        return spelled(value)
+        return iso_duration(value)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, type):
         return str(value)
     inside = members(value)
     if inside is not EMPTY:
-        return plain(inside, left)
+        return to_plain(inside, left)
     if isinstance(value, (set, frozenset)):
-        return plain(ordered(value), left)
+        return to_plain(sorted_items(value), left)
     if isinstance(value, collections.abc.Mapping):
-        return {key_of(key): plain(value[key], left) for key in value}
+        return {key_of(key): to_plain(value[key], left) for key in value}
     if isinstance(value, ITERATED):
         several: Any = value
-        return [plain(item, left) for item in itertools.islice(several, left[0] + 1)]
+        return [to_plain(item, left) for item in itertools.islice(several, left[0] + 1)]
     return str(value)
 
 
-def ordered(value: Any) -> list[Any]:
+def sorted_items(value: Any) -> list[Any]:
     """A set in a deterministic order."""
     try:
         return sorted(value)
@@ -753,7 +767,7 @@ def key_of(key: Any) -> str:
         return key
     if key is None or isinstance(key, (bool, int, float)):
         return json.dumps(key)
-    plain_key = plain(key, [1000])
+    plain_key = to_plain(key, [1000])
     return plain_key if isinstance(plain_key, str) else json.dumps(plain_key)
 
 
@@ -764,7 +778,7 @@ def text_of(data: bytes) -> str:
         return base64.b64encode(data).decode("ascii")
 
 
-def spelled(value: datetime.timedelta) -> str:
+def iso_duration(value: datetime.timedelta) -> str:
     """A duration in ISO 8601 format, as parsed by `duration`."""
     sign, value = ("-", -value) if value < datetime.timedelta() else ("", value)
     seconds = f"{value.seconds}.{value.microseconds:06}".rstrip("0").rstrip(".")
@@ -784,7 +798,7 @@ def typing_origin(hint: Any) -> Any:
     )
 
 
-def named(origin: Any) -> str:
+def origin_name(origin: Any) -> str:
     return str(getattr(origin, "_name", "") or getattr(origin, "__name__", ""))
 
 

@@ -51,10 +51,10 @@ from playground.executors.executor import (
     LONGEST_S,
     CallCheck,
     Invocation,
-    Report,
+    ReportProgress,
     ThrottledProgress,
-    by_path,
     image_content,
+    script_command,
 )
 from playground.executors.python.location import locate
 
@@ -108,7 +108,7 @@ _LIMITS = {
 _FUNCTION = re.compile(r"^(async +)?def +(\w+)", re.M)
 _CHILD = Path(__file__).with_name("typed_code.py")
 
-InChild = Callable[[Invocation, Report], Awaitable[ToolResult]]
+InChild = Callable[[Invocation, ReportProgress], Awaitable[ToolResult]]
 """Runs a function of a file in a child process, like `run_in_child`."""
 
 
@@ -127,7 +127,7 @@ class _Call:
     """The call in progress: the `number` of its job, the receiver of its progress, and how much it
     has printed."""
 
-    def __init__(self, number: int, most: int, report: Report) -> None:
+    def __init__(self, number: int, most: int, report: ReportProgress) -> None:
         self.number, self.most = number, most
         self.progress = ThrottledProgress(report)
         self.decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
@@ -136,16 +136,16 @@ class _Call:
         self.answered = asyncio.Event()
         self.flooded = asyncio.Event()
 
-    def printed(self, stream: int, data: bytes, *, counts: bool = True) -> None:
+    def add_output(self, stream: int, data: bytes, *, counts: bool = True) -> None:
         """Shows printed output at once; all of it counts against the output limit, except what was
         printed before the call."""
         self.size += len(data) if counts else 0
         if self.size > self.most:
             self.flooded.set()
         else:
-            self.progress.printed(self.decoders[stream].decode(data))
+            self.progress.add_output(self.decoders[stream].decode(data))
 
-    def take(self, line: bytes) -> None:
+    def read_line(self, line: bytes) -> None:
         try:
             message = load_json(line)
         except ValueError:
@@ -189,7 +189,7 @@ class Worker:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 "-B",
-                *by_path(_RUNNER, str(theirs.fileno())),
+                *script_command(_RUNNER, str(theirs.fileno())),
                 stdin=lifeline_end,
                 stdout=out_end,
                 stderr=err_end,
@@ -213,7 +213,7 @@ class Worker:
             worker._reader, worker._writer = await asyncio.open_connection(sock=ours)
         except BaseException:
             ours.close()
-            worker._let_go()
+            worker._close_lifeline()
             worker._close_prints()
             raise
         worker._listening = asyncio.ensure_future(worker._listen())
@@ -224,7 +224,9 @@ class Worker:
         """Whether it can accept another job."""
         return self._lifeline >= 0 and not self.ended.done() and not self._listening.done()
 
-    async def call(self, job: bytes, most: int, report: Report, *, last: bool) -> WorkerAnswer:
+    async def call(
+        self, job: bytes, most: int, report: ReportProgress, *, last: bool
+    ) -> WorkerAnswer:
         """The result of `job`; at most `most` bytes of output. After the `last` one the child ends,
         with all its descendants. On cancellation the caller must `end` the child."""
         self._jobs += 1
@@ -234,7 +236,7 @@ class Worker:
         errors = b"".join(data for stream, data in between if stream)
         self._tail = errors[-_MOST_TAIL:] if self._jobs == 1 else b""
         for stream, data in between:
-            call.printed(stream, data, counts=False)
+            call.add_output(stream, data, counts=False)
         waits = [self.ended, asyncio.ensure_future(call.flooded.wait())]
         if not last:
             waits.append(asyncio.ensure_future(call.answered.wait()))
@@ -256,7 +258,7 @@ class Worker:
 
     async def end(self) -> None:
         """Closes the lifeline and waits until the guard has ended everything; finally kills it."""
-        self._let_go()
+        self._close_lifeline()
         if not self.ended.done():
             self._signal(signal.SIGCONT)  # a tool may have stopped its guard
             await asyncio.wait([self.ended], timeout=_END_S)
@@ -275,7 +277,7 @@ class Worker:
             os.close(descriptor)
         self._prints = []
 
-    def _let_go(self) -> None:
+    def _close_lifeline(self) -> None:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
@@ -300,7 +302,7 @@ class Worker:
                 *lines, rest = data.split(b"\n")
                 for line in lines:
                     if self._call is not None:
-                        self._call.take(b"".join((*pieces, line)))
+                        self._call.read_line(b"".join((*pieces, line)))
                     pieces, size = [], 0
                 pieces.append(rest)
                 size += len(rest)
@@ -335,12 +337,12 @@ class Worker:
         if stream:
             self._tail = (self._tail + data)[-_MOST_TAIL:]
         if self._call is not None:
-            self._call.printed(stream, data)
+            self._call.add_output(stream, data)
             return True
         self._between.append((stream, data))
         self._between_size += len(data)
         if self._between_size > _MOST_BETWEEN:
-            self._let_go()
+            self._close_lifeline()
             self._between, self._between_size = [], 0
         return True
 
@@ -355,7 +357,7 @@ def _reader_of(
 
 
 @dataclass
-class _Kept:
+class _KeptWorker:
     """A child that is kept running. `busy`: it has a call; `over`: it must not get another."""
 
     worker: Worker | None = None
@@ -368,10 +370,10 @@ class Python:
     """Code in the tool goes to the sandbox, a function of a file into a child process."""
 
     def __init__(self) -> None:
-        self._kept: dict[Key, _Kept] = {}  # the most recently used last
+        self._kept: dict[Key, _KeptWorker] = {}  # the most recently used last
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         tool = invocation.tool
         if "code" in tool.config:
             return await run_typed_code(invocation, report, run_in_child)
@@ -385,7 +387,7 @@ class Python:
         held = self._kept.get(key)
         if held is not None and held.busy:
             return await run_in_child(invocation, report)
-        held = self._kept.pop(key, None) or _Kept()
+        held = self._kept.pop(key, None) or _KeptWorker()
         self._kept[key] = held
         held.busy = True
         if held.rest is not None:
@@ -404,7 +406,7 @@ class Python:
                 held.rest = loop.call_later(REST_S, self._end, key, held)
                 self._end_the_oldest()
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         if "code" in tool.config:
             return await check_typed_code(session, tool, arguments)
         return await check_file(session, tool, arguments)
@@ -421,7 +423,7 @@ class Python:
             await asyncio.wait(list(self._ending))
 
     async def _run_kept(
-        self, key: Key, held: _Kept, invocation: Invocation, report: Report
+        self, key: Key, held: _KeptWorker, invocation: Invocation, report: ReportProgress
     ) -> ToolResult:
         while True:
             fresh = held.worker is None or not held.worker.alive
@@ -433,7 +435,7 @@ class Python:
                 if isinstance(started, ToolResult):
                     return started
                 held.worker = started
-                started.ended.add_done_callback(lambda _: self._gone(key, held))
+                started.ended.add_done_callback(lambda _: self._on_worker_end(key, held))
             assert held.worker is not None
             job = _job(invocation, keep=True)
             answer = await held.worker.call(job, invocation.max_output, report, last=False)
@@ -447,7 +449,7 @@ class Python:
                     held.over = True
             return _verdict(answer, invocation.max_output)
 
-    def _end(self, key: Key, held: _Kept) -> asyncio.Task[None]:
+    def _end(self, key: Key, held: _KeptWorker) -> asyncio.Task[None]:
         if self._kept.get(key) is held:
             del self._kept[key]
         if held.rest is not None:
@@ -457,7 +459,7 @@ class Python:
         task.add_done_callback(self._ending.discard)
         return task
 
-    def _gone(self, key: Key, held: _Kept) -> None:
+    def _on_worker_end(self, key: Key, held: _KeptWorker) -> None:
         """A child has ended by itself, between calls."""
         resting = not held.busy and self._kept.get(key) is held
         if resting and held.worker is not None and not held.worker.alive:
@@ -478,7 +480,7 @@ class Python:
             self._end(key, self._kept[key])
 
 
-async def run_in_child(invocation: Invocation, report: Report) -> ToolResult:
+async def run_in_child(invocation: Invocation, report: ReportProgress) -> ToolResult:
     """Runs the function in a child of its own; on cancellation it ends the child with all its
     descendants and re-raises."""
     worker = await _start(invocation)
@@ -557,7 +559,7 @@ async def _start(invocation: Invocation) -> Worker | ToolResult:
     config = invocation.tool.config
     file = _file(str(config.get("file", "")))
     if not file.is_file():
-        return _failed(f"There is no file {file}. Correct the tool's file.")
+        return _failure(f"There is no file {file}. Correct the tool's file.")
     interpreter = str(config.get("interpreter", ""))
     # Our own interpreter runs without site-packages: our dependencies are not available to tools.
     command = [os.path.expanduser(interpreter)] if interpreter else [sys.executable, "-S"]
@@ -566,7 +568,7 @@ async def _start(invocation: Invocation) -> Worker | ToolResult:
         return await Worker.start(command, file.parent, environment)
     except OSError as error:
         name = interpreter or sys.executable
-        return _failed(f"{name} cannot be started: {error.strerror}. Name another Python.")
+        return _failure(f"{name} cannot be started: {error.strerror}. Name another Python.")
 
 
 async def _end_worker(worker: Worker | None) -> None:
@@ -624,7 +626,7 @@ def _verdict(answer: WorkerAnswer, most: int) -> ToolResult:
         case {"too_large": True}:
             return _too_large(f"The result has more than {most:,} bytes. Ask for less.")
         case {"result": str(text), "is_error": True} | {"changed": str(text)}:
-            return _failed(text)
+            return _failure(text)
         case {"result": str(text), "form": str(form)}:
             return _result(text, form)
     code = answer.code
@@ -634,7 +636,7 @@ def _verdict(answer: WorkerAnswer, most: int) -> ToolResult:
     sentence = (
         f"The tool's process ended without a result ({why}); its effects so far are not undone."
     )
-    return _failed(f"{sentence}\n{answer.tail}".strip())
+    return _failure(f"{sentence}\n{answer.tail}".strip())
 
 
 def _result(text: str, form: str) -> ToolResult:
@@ -644,7 +646,7 @@ def _result(text: str, form: str) -> ToolResult:
         picture = image_content(data)
         sentence = f"The function returned {len(data):,} bytes that are not PNG, JPEG, WebP or GIF."
         return (
-            _failed(f"{sentence} Return text, JSON or an image.")
+            _failure(f"{sentence} Return text, JSON or an image.")
             if not picture
             else ToolResult((picture,))
         )
@@ -656,23 +658,25 @@ def _too_large(text: str) -> ToolResult:
     return text_result(text, is_error=True, kind="too_large")
 
 
-def _failed(text: str) -> ToolResult:
+def _failure(text: str) -> ToolResult:
     return text_result(text, is_error=True, kind="failed")
 
 
 # -- typed code, in the sandbox
 
 
-async def run_typed_code(invocation: Invocation, report: Report, in_child: InChild) -> ToolResult:
+async def run_typed_code(
+    invocation: Invocation, report: ReportProgress, in_child: InChild
+) -> ToolResult:
     """Runs the function; on cancellation it ends the child with its interpreter and re-raises."""
     try:
         import pydantic_monty as monty
     except ImportError:
-        return _failed(SANDBOX_MISSING)
+        return _failure(SANDBOX_MISSING)
     try:
         name, waits = _function(invocation.tool)
     except BadInput as error:
-        return _failed(str(error))
+        return _failure(str(error))
     arguments = {
         "code": invocation.tool.config["code"],
         "name": name,

@@ -254,7 +254,7 @@ async def call_module_tool(function: Any, arguments: dict[str, Any]) -> Any:
     return pieces[0] if len(pieces) == 1 else "\n".join(text)
 
 
-def attribute(*names: str) -> Callable[[Any], Any]:
+def read_attribute(*names: str) -> Callable[[Any], Any]:
     """Gives the first of these attributes that holds something to call."""
 
     def read(tool: Any) -> Any:
@@ -264,7 +264,7 @@ def attribute(*names: str) -> Callable[[Any], Any]:
     return read
 
 
-def read_named(name: str, description: str, schema: str) -> Callable[[Any], ToolSchema]:
+def read_attributes(name: str, description: str, schema: str) -> Callable[[Any], ToolSchema]:
     """Gives the ToolSchema of a tool that has it in three attributes."""
 
     def read(tool: Any) -> ToolSchema:
@@ -282,14 +282,14 @@ FRAMEWORKS = (
         ("name", "description", "args_schema"),
         read_langchain,
         bases=("BaseTool", "StructuredTool"),
-        function=attribute("coroutine", "func"),
+        function=read_attribute("coroutine", "func"),
         call=lambda tool, arguments: tool.ainvoke(arguments),
     ),
     Framework(
         "openai-agents",
         ("agents",),
         ("name", "params_json_schema", "on_invoke_tool"),
-        read_named("name", "description", "params_json_schema"),
+        read_attributes("name", "description", "params_json_schema"),
         call=call_openai_agents,
     ),
     Framework(
@@ -298,7 +298,7 @@ FRAMEWORKS = (
         ("name", "_get_declaration"),
         read_adk,
         bases=("BaseTool", "FunctionTool"),
-        function=attribute("func"),
+        function=read_attribute("func"),
         call=call_adk,
     ),
     Framework(
@@ -315,7 +315,7 @@ FRAMEWORKS = (
         ("name", "args_schema", "run"),
         read_crewai,
         bases=("BaseTool",),
-        function=attribute("func"),
+        function=read_attribute("func"),
         call=lambda tool, arguments: tool.run(**arguments),
     ),
     Framework(
@@ -323,14 +323,14 @@ FRAMEWORKS = (
         ("strands",),
         ("tool_spec",),
         read_strands,
-        function=attribute("_tool_func"),
+        function=read_attribute("_tool_func"),
     ),
     Framework(
         "Agno",
         ("agno",),
         ("name", "parameters", "entrypoint"),
         read_agno,
-        function=attribute("entrypoint"),
+        function=read_attribute("entrypoint"),
     ),
     Framework(
         "Claude Agent SDK",
@@ -345,7 +345,7 @@ FRAMEWORKS = (
         ("pydantic_ai",),
         ("name", "function", "function_schema"),
         read_pydantic_ai,
-        function=attribute("function"),
+        function=read_attribute("function"),
     ),
     Framework(
         "LlamaIndex",
@@ -353,7 +353,7 @@ FRAMEWORKS = (
         ("metadata", "call"),
         read_llama_index,
         bases=("BaseTool", "AsyncBaseTool"),
-        function=attribute("_fn"),
+        function=read_attribute("_fn"),
         call=call_llama_index,
     ),
     Framework(
@@ -362,29 +362,29 @@ FRAMEWORKS = (
         ("schema", "run_json"),
         read_autogen,
         bases=("BaseTool",),
-        function=attribute("_func"),
+        function=read_attribute("_func"),
         call=call_autogen,
     ),
     Framework(
         "FastMCP",
         ("fastmcp",),
         ("name", "parameters", "fn"),
-        read_named("name", "description", "parameters"),
-        function=attribute("fn"),
+        read_attributes("name", "description", "parameters"),
+        function=read_attribute("fn"),
     ),
     Framework(
         "Haystack",
         ("haystack",),
         ("name", "parameters", "function"),
-        read_named("name", "description", "parameters"),
-        function=attribute("function"),
+        read_attributes("name", "description", "parameters"),
+        function=read_attribute("function"),
     ),
     Framework(
         "Anthropic SDK",
         ("anthropic",),
         ("name", "input_schema", "func"),
-        read_named("name", "description", "input_schema"),
-        function=attribute("func"),
+        read_attributes("name", "description", "input_schema"),
+        function=read_attribute("func"),
     ),
 )
 
@@ -415,14 +415,16 @@ def framework_of(thing: Any) -> Framework | None:
     if isinstance(thing, types.FunctionType):
         return INSPECT if inspect_kind(thing) == "tool" else None
     rows = (row for row in FRAMEWORKS if is_from(type(thing), row.packages))
-    return next((row for row in rows if all(has(thing, mark) for mark in row.marks)), None)
+    return next(
+        (row for row in rows if all(has_attribute(thing, mark) for mark in row.marks)), None
+    )
 
 
 def inspect_kind(thing: Any) -> str:
     return str(getattr(getattr(thing, INSPECT_INFO, None), "type", ""))
 
 
-def has(thing: Any, name: str) -> bool:
+def has_attribute(thing: Any, name: str) -> bool:
     try:
         return hasattr(thing, name)
     except Exception:  # a property of the user's own may raise anything
@@ -612,7 +614,7 @@ def tools_of(module: Any, source: bytes) -> list[dict[str, Any]]:
         try:
             row, tool = tool_object(value)
         except NoSchema as problem:
-            entries.append(refused(name, str(problem)))
+            entries.append(refused_entry(name, str(problem)))
             continue
         if row is not None and id(value) not in seen:
             seen |= {id(value), id(function_in(tool))}
@@ -621,7 +623,7 @@ def tools_of(module: Any, source: bytes) -> list[dict[str, Any]]:
         try:
             held = list(members(value, name))
         except Exception as error:
-            entries.append(refused(name, f"Its tools cannot be listed: {words_of(error)}"))
+            entries.append(refused_entry(name, f"Its tools cannot be listed: {words_of(error)}"))
             continue
         for tool in held:
             function = function_in(tool)
@@ -631,7 +633,7 @@ def tools_of(module: Any, source: bytes) -> list[dict[str, Any]]:
             entries.append(member_entry(values, name, tool, function))
     if not entries:
         public = [name for name, value in here.items() if is_public(module, name, value, names)]
-        entries = [plain(name) for name in public]
+        entries = [function_entry(name) for name in public]
     return entries[:MOST_TOOLS]
 
 
@@ -655,7 +657,7 @@ def member_entry(values: dict[str, Any], holder: str, tool: Any, function: Any) 
     own = next((name for name, value in values.items() if value is tool), "")
     inner = next((name for name, value in values.items() if value is function), "")
     if isinstance(tool, types.FunctionType) and framework_of(tool) is None:
-        return plain(own or tool.__name__)
+        return function_entry(own or tool.__name__)
     row = framework_of(tool)
     label = row.label if row is not None else getattr(tool, "label", "")
     runs = function is not None or (row is not None and row.call is not None)
@@ -670,9 +672,9 @@ def entry(reference: str, tool: Any, label: str, runs: Any) -> dict[str, Any]:
         spec = spec_of(tool)
         parameters = json.loads(json.dumps(spec.parameters, allow_nan=False))
     except NoSchema as problem:
-        return refused(reference, str(problem), label)
+        return refused_entry(reference, str(problem), label)
     except Exception as error:
-        return refused(reference, f"It gives no schema: {words_of(error)}", label)
+        return refused_entry(reference, f"It gives no schema: {words_of(error)}", label)
     return {
         "reference": reference,
         "framework": label,
@@ -685,7 +687,7 @@ def entry(reference: str, tool: Any, label: str, runs: Any) -> dict[str, Any]:
     }
 
 
-def plain(name: str) -> dict[str, Any]:
+def function_entry(name: str) -> dict[str, Any]:
     return {
         "reference": name,
         "framework": "",
@@ -698,8 +700,8 @@ def plain(name: str) -> dict[str, Any]:
     }
 
 
-def refused(name: str, problem: str, label: str = "") -> dict[str, Any]:
-    return {**plain(name), "framework": label, "runs": False, "problem": problem}
+def refused_entry(name: str, problem: str, label: str = "") -> dict[str, Any]:
+    return {**function_entry(name), "framework": label, "runs": False, "problem": problem}
 
 
 def words_of(error: BaseException) -> str:

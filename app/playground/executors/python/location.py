@@ -41,7 +41,7 @@ class Location(NamedTuple):
     last: tuple[str, ...]
     package: str
 
-    def alone(self, folder: str, name: str = ALONE) -> Location:
+    def without_package(self, folder: str, name: str = ALONE) -> Location:
         """The file by itself, outside of its package."""
         last = (*self.last, self.first)
         return Location(name, folder, tuple(place for place in last if place != folder), "")
@@ -76,7 +76,7 @@ def locate(path: str, source: bytes) -> Location:
     )
     place = Location(".".join(names), root, last, package)
     if package and not wanted and not imports_package(source, names[0]):
-        return place.alone(folder)
+        return place.without_package(folder)
     return place
 
 
@@ -118,7 +118,7 @@ def is_importable(folder: str) -> bool:
     return bool(name) and "." not in name
 
 
-class OneFile(MetaPathFinder, Loader):
+class FileFinder(MetaPathFinder, Loader):
     """Finds the file at `path` under its dotted name, whatever imports it (its package may, too),
     and loads it by `execute`: there is one module of it, and it is what was decided on."""
 

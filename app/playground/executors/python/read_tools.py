@@ -1,7 +1,7 @@
 """Imports a user's file and lists its tools, with the schemas that their frameworks give.
 
 Loaded by `runner.py` like a user's file, in a process of its own, so it must not import anything
-of this program. The file is imported as it is for a call (`runner.File`).
+of this program. The file is imported as it is for a call (`runner.LoadedFile`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 
-from __main__ import CallFailure, File, bytes_of, failure_of, frameworks
+from __main__ import CallFailure, LoadedFile, bytes_of, failure_of, frameworks
 
 
 def read(path: str, digest: str) -> str:
@@ -18,7 +18,7 @@ def read(path: str, digest: str) -> str:
     the SHA-256 of what its text was taken from, or "". CallFailure,
     with the lines of the file that lead to it, if it cannot be imported or listed."""
     os.chdir(os.path.dirname(path))
-    file = File(path)
+    file = LoadedFile(path)
     try:
         file.source = bytes_of(path)
         if digest and hashlib.sha256(file.source).hexdigest() != digest:

@@ -71,7 +71,11 @@ SENDING = [_thread.RLock()]
 
 def main() -> NoReturn:
     global conversion, location
-    channel, conversion, location = int(sys.argv[1]), beside("conversion"), beside("location")
+    channel, conversion, location = (
+        int(sys.argv[1]),
+        load_sibling("conversion"),
+        load_sibling("location"),
+    )
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -82,16 +86,16 @@ def main() -> NoReturn:
     worker = os.fork()
     if worker == 0:
         signal.set_wakeup_fd(-1)
-        os._exit(begin(channel, guard))
+        os._exit(start_worker(channel, guard))
     os.close(channel)
     status = wait(worker, wake)
     if status is None:
-        end_politely(worker)
+        terminate(worker)
     end_all()
     os._exit(0 if status is None else code_of(status))
 
 
-def beside(name: str) -> Any:
+def load_sibling(name: str) -> Any:
     """The module `name` of this folder, by its path: another Python does not have our package."""
     path = os.path.join(os.path.dirname(os.path.realpath(__file__)), name + ".py")
     module = types.ModuleType(name)
@@ -103,7 +107,7 @@ def beside(name: str) -> Any:
 def frameworks() -> Any:
     """The table of agent frameworks, loaded when a file has something other than functions."""
     if not TABLE:
-        TABLE.append(beside("frameworks"))
+        TABLE.append(load_sibling("frameworks"))
     return TABLE[0]
 
 
@@ -123,7 +127,7 @@ def wait(worker: int, wake: int) -> int | None:
             return None
 
 
-def end_politely(worker: int) -> None:
+def terminate(worker: int) -> None:
     """Sends SIGTERM to the worker and its descendants, and gives them a moment to exit."""
     signal_group(worker, signal.SIGTERM)
     for _, group in descendants(worker):
@@ -205,7 +209,7 @@ def prctl(option: int, value: int) -> None:
 # -- the worker
 
 
-def begin(channel: int, guard: int) -> int:
+def start_worker(channel: int, guard: int) -> int:
     """Runs in a process group of its own, isolated from other processes if the system allows it."""
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -238,8 +242,8 @@ def work(channel: int, others: int) -> int:
         job["channel"], job["number"] = channel, number
         if file is None:
             set_limits(job["longest_s"], others)
-            file = File(job["file"])
-        changed = file.changed()
+            file = LoadedFile(job["file"])
+        changed = file.changed_file()
         if changed:
             send(channel, number, {"changed": changed})
             return 0
@@ -278,10 +282,10 @@ def read_some(channel: int) -> bytes:
         return b""
 
 
-def answer_of(job: dict[str, Any], arguments: bytes, file: File) -> dict[str, Any]:
+def answer_of(job: dict[str, Any], arguments: bytes, file: LoadedFile) -> dict[str, Any]:
     os.environ.update(job["environment"])
     try:
-        answer = result_of(job, json.loads(arguments, parse_float=exact), file)
+        answer = result_of(job, json.loads(arguments, parse_float=exact_number), file)
     except BaseException as error:  # SystemExit and KeyboardInterrupt come from the tool here
         answer = failure_of(error, job["file"], file.where)
     with contextlib.suppress(BaseException):  # the tool may have replaced them by anything
@@ -330,7 +334,7 @@ def threads_of(uid: int) -> int:
     return count
 
 
-def exact(word: str) -> Any:
+def exact_number(word: str) -> Any:
     """The exact number shown: a float if it prints as that number, else an int or a Decimal."""
     value = float(word)
     number = decimal.Decimal(word)
@@ -339,7 +343,7 @@ def exact(word: str) -> Any:
     return int(number) if 0 <= number.adjusted() <= MAX_DIGITS and number == int(number) else number
 
 
-def result_of(job: dict[str, Any], arguments: dict[str, Any], file: File) -> dict[str, Any]:
+def result_of(job: dict[str, Any], arguments: dict[str, Any], file: LoadedFile) -> dict[str, Any]:
     since = time.time_ns()
     try:
         function, model = file.function(job["function"], job["code"])
@@ -355,13 +359,13 @@ def call_function(job: dict[str, Any], function: Any, model: Any, arguments: dic
     more = {"report": report} if reports else {}
     try:
         arguments = conversion.arguments_for(function, arguments, more, model, report)
-    except conversion.Wrong as error:
+    except conversion.ConversionError as error:
         raise CallFailure(f"{job['function']}() does not take these arguments: {error}") from None
     value = function(**arguments)
     if inspect.isawaitable(value):
-        value = await_value(awaited(value), job["keep"])
+        value = await_value(await_result(value), job["keep"])
     if inspect.isasyncgen(value):
-        value = await_value(collected(value, job["max_output"]), job["keep"])
+        value = await_value(collect_items(value, job["max_output"]), job["keep"])
     return value
 
 
@@ -374,7 +378,7 @@ def result_message(job: dict[str, Any], value: Any) -> dict[str, Any]:
         return {"result": value, "is_error": False, "form": "text"}
     try:
         data = conversion.data_of(value, job["max_output"])
-    except conversion.TooMuch:
+    except conversion.TooManyItems:
         return {"result": "", "is_error": True, "too_large": True}
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     return {"result": text, "is_error": False, "form": "json"}
@@ -393,7 +397,7 @@ def await_value(value: Any, keep: bool) -> Any:
     return LOOP[0].run_until_complete(value)
 
 
-async def collected(values: Any, most: int) -> list[Any]:
+async def collect_items(values: Any, most: int) -> list[Any]:
     """All items of an asynchronous generator, up to one more than the maximum, which is refused."""
     items = []
     async for value in values:
@@ -407,11 +411,11 @@ class CallFailure(Exception):
     """The file or the function does not match the tool; the sentence says how."""
 
 
-async def awaited(value: Any) -> Any:
+async def await_result(value: Any) -> Any:
     return await value
 
 
-class File:
+class LoadedFile:
     """A user's file, imported once, with its imports."""
 
     def __init__(self, path: str) -> None:
@@ -426,7 +430,7 @@ class File:
         self.imported: dict[str, Any] = {}
         self.looked_at = {path}
 
-    def changed(self) -> str:
+    def changed_file(self) -> str:
         """An imported file that has changed since, or ""."""
         try:
             same = not self.loaded or bytes_of(self.path) == self.source
@@ -471,7 +475,7 @@ class File:
         if "TOOL_SPEC" in vars(self.module) and value is not None:
             table = frameworks()
             if table.module_tool(vars(self.module)) is value:
-                return OwnWay(table.call_module_tool, value), None
+                return FrameworkCall(table.call_module_tool, value), None
         if value is not None and is_plain_function(value):
             self.describe(name, value)
             return value, None
@@ -509,7 +513,7 @@ class File:
             return None
         function: Callable[..., Any] | None = row.function(tool)
         if function is None and row.call is not None:
-            return OwnWay(row.call, tool)
+            return FrameworkCall(row.call, tool)
         return function
 
     def describe(self, name: str, function: Any) -> None:
@@ -545,11 +549,11 @@ class File:
             # Its folder has modules with names of the standard library.
             place = location.Location("playground_file", "", (), "")
         elif self.is_hidden(place):
-            place = place.alone(os.path.dirname(self.path))
+            place = place.without_package(os.path.dirname(self.path))
         name, first, last, _ = place
         sys.path[:0] = [first] if first else []
         sys.path += [entry for entry in last if entry not in sys.path]
-        sys.meta_path.insert(0, location.OneFile(name, self.path, self.execute))
+        sys.meta_path.insert(0, location.FileFinder(name, self.path, self.execute))
         self.where = (
             f"It was imported as {name}; modules are looked up in {', '.join((first, *last))}"
         )
@@ -603,7 +607,7 @@ class File:
         return keep
 
 
-class OwnWay:
+class FrameworkCall:
     """Calls a framework's tool as the framework does, with the arguments as JSON."""
 
     def __init__(self, call: Callable[[Any, dict[str, Any]], Any], tool: Any) -> None:

@@ -44,11 +44,11 @@ def call(
         # The interpreter has an empty environment: it cannot read keys.
         pool = monty.Monty(max_processes=1, binary_path=binary)
         with pool, pool.checkout(limits=cast("Any", limits)) as session:
-            session.feed_run(code, print_callback=printed)
+            session.feed_run(code, print_callback=write_output)
             value = session.feed_run(
                 f"import asyncio\nasyncio.run({expression})" if waits else expression,
                 inputs={ARGUMENTS: json.loads(arguments, parse_int=integer)},
-                print_callback=printed,
+                print_callback=write_output,
             )
         return value if isinstance(value, str | bytes) else data(value)
     except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
@@ -61,7 +61,7 @@ def call(
         raise CallFailure("MemoryError: what the function returned is too large.") from None
 
 
-def printed(stream: str, text: str) -> None:
+def write_output(stream: str, text: str) -> None:
     """All of it goes to stdout, where it is counted."""
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -75,7 +75,7 @@ def data(value: Any) -> Any:
     """`value` as JSON data."""
     deep = f"The function returned a value that is nested deeper than {MOST_DEEP} levels."
     try:
-        plain_data = json.loads(json.dumps(value, allow_nan=False, default=plain))
+        plain_data = json.loads(json.dumps(value, allow_nan=False, default=to_plain))
     except RecursionError:
         raise CallFailure(deep) from None
     except (TypeError, ValueError) as error:
@@ -99,7 +99,7 @@ def is_deeper(value: Any, most: int) -> bool:
     return True
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Instances as objects, sets as arrays; nothing else is converted."""
     attributes = getattr(value, "attributes", None)
     if isinstance(attributes, Mapping):

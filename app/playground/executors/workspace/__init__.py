@@ -73,7 +73,7 @@ class FolderEntry:
 
 def parts_of(path: str) -> tuple[str, ...]:
     """The components of a relative path; () is the folder itself. WorkspaceError E5 outside it."""
-    if "\0" in path or path.startswith("~") or not _spelled(path):
+    if "\0" in path or path.startswith("~") or not _is_encodable(path):
         raise WorkspaceError(
             "E5", f"{path!r} is not a path in the scratch folder. Use one like notes.txt."
         )
@@ -91,7 +91,7 @@ def parts_of(path: str) -> tuple[str, ...]:
     return parts
 
 
-def _spelled(path: str) -> bool:
+def _is_encodable(path: str) -> bool:
     """Whether the system accepts it: lone surrogates are not characters."""
     try:
         return bool(path.encode("utf-8")) or not path
@@ -141,13 +141,13 @@ class Folder:
         parts = parts_of(path)
         if not parts:
             raise WorkspaceError("E7", "This is the scratch folder itself. Name a file in it.")
-        with self.folder(parts[:-1]) as parent, _plain(parent, parts[-1], path) as opened:
+        with self.folder(parts[:-1]) as parent, _open_plain(parent, parts[-1], path) as opened:
             yield opened
 
     def read(self, path: str, most: int) -> tuple[bytes, os.stat_result]:
         """The content of a file; WorkspaceError E8 if it has more than `most` bytes."""
         with self.file(path) as (descriptor, status):
-            return _all(descriptor, status, path, most), os.fstat(descriptor)
+            return _read_all(descriptor, status, path, most), os.fstat(descriptor)
 
     def write(self, path: str, data: bytes) -> os.stat_result:
         """Replaces the file by `data` atomically: a reader sees the complete old or new content."""
@@ -156,8 +156,8 @@ class Folder:
             raise WorkspaceError("E7", "This is the scratch folder itself. Name a file in it.")
         with self.folder(parts[:-1], create=True) as parent:
             name, mode = parts[-1], 0o600
-            if self._there(parent, name):
-                with _plain(parent, name, path) as (_, status):
+            if self._exists(parent, name):
+                with _open_plain(parent, name, path) as (_, status):
                     mode = stat.S_IMODE(status.st_mode) & 0o777
             fresh = f".{secrets.token_hex(8)}.new"
             try:
@@ -180,7 +180,7 @@ class Folder:
     def remove(self, path: str) -> None:
         """Deletes a plain file."""
         parts = parts_of(path)
-        with self.folder(parts[:-1]) as parent, _plain(parent, parts[-1], path):
+        with self.folder(parts[:-1]) as parent, _open_plain(parent, parts[-1], path):
             try:
                 os.unlink(parts[-1], dir_fd=parent)
             except OSError as error:
@@ -191,7 +191,7 @@ class Folder:
         parts = parts_of(path)
         try:
             with self.folder(parts[:-1]) as parent:
-                return not parts or self._there(parent, parts[-1])
+                return not parts or self._exists(parent, parts[-1])
         except WorkspaceError as trouble:
             if trouble.code == "E6":
                 return False
@@ -206,7 +206,7 @@ class Folder:
             yield from _walk(here, "/".join(parts), MAX_DEPTH - len(parts), left)
 
     @staticmethod
-    def _there(parent: int, name: str) -> bool:
+    def _exists(parent: int, name: str) -> bool:
         try:
             os.stat(name, dir_fd=parent, follow_symlinks=False)
         except OSError as error:
@@ -226,7 +226,7 @@ def _enter(here: int, part: str, create: bool) -> int:
 
 
 @contextmanager
-def _plain(parent: int, name: str, path: str) -> Iterator[tuple[int, os.stat_result]]:
+def _open_plain(parent: int, name: str, path: str) -> Iterator[tuple[int, os.stat_result]]:
     """The file `name` of a folder, open; its type is checked before and after opening."""
     try:
         seen = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -259,7 +259,7 @@ def _check_plain(status: os.stat_result, path: str) -> None:
         raise WorkspaceError("E5", sentence)
 
 
-def _all(descriptor: int, status: os.stat_result, path: str, most: int) -> bytes:
+def _read_all(descriptor: int, status: os.stat_result, path: str, most: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while size <= most:

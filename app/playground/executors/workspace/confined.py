@@ -73,7 +73,7 @@ def main() -> NoReturn:
     if job is None:
         os._exit(0)
     runner.prctl(runner.PR_SET_CHILD_SUBREAPER, 1)
-    wake = woken_by_children()
+    wake = wakeup_descriptor()
     guard = os.getpid()
     worker = os.fork()
     if worker == 0:
@@ -82,12 +82,12 @@ def main() -> NoReturn:
     os.close(job["channel"])
     status = runner.wait(worker, wake)
     if status is None:
-        runner.end_politely(worker)
+        runner.terminate(worker)
     runner.end_all()
     os._exit(0 if status is None else runner.code_of(status))
 
 
-def woken_by_children() -> int:
+def wakeup_descriptor() -> int:
     """A descriptor that becomes readable when a child has ended or SIGTERM came."""
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -111,21 +111,23 @@ def work(job: dict[str, Any], guard: int) -> NoReturn:
     threads = runner.threads_of(os.getuid())
     try:
         if job["confine"]:
-            threads = confined(job["folder"], guard, threads)
-        limits(job["cpu_s"], threads)
+            threads = enter_sandbox(job["folder"], guard, threads)
+        set_limits(job["cpu_s"], threads)
         os.chdir(job["folder"])
         os.execve("/bin/sh", ["sh", "-c", job["command"]], job["environment"])  # noqa: S606
     except OSError as error:
-        broken(job["channel"], f"{error.strerror or error} ({error.filename or 'the shell'})")
+        report_failure(
+            job["channel"], f"{error.strerror or error} ({error.filename or 'the shell'})"
+        )
 
 
-def broken(channel: int, reason: str) -> NoReturn:
+def report_failure(channel: int, reason: str) -> NoReturn:
     """Reports why nothing was run."""
     os.write(channel, json.dumps({"broken": reason}).encode("ascii"))
     os._exit(1)
 
 
-def limits(cpu_s: float, threads: int) -> None:
+def set_limits(cpu_s: float, threads: int) -> None:
     """Limits against accidents; the number of processes includes those the user has already."""
     runner.limit(resource.RLIMIT_CORE, 0)
     runner.limit(resource.RLIMIT_CPU, int(cpu_s))
@@ -139,7 +141,7 @@ def limits(cpu_s: float, threads: int) -> None:
 # -- the sandbox
 
 
-def confined(folder: str, guard: int, threads: int) -> int:
+def enter_sandbox(folder: str, guard: int, threads: int) -> int:
     """Returns in a process that sees only its folder and a read-only system, without a network,
     without any capability; its parent, process 1 of the namespace, ends everything when it ends.
 
@@ -147,21 +149,21 @@ def confined(folder: str, guard: int, threads: int) -> int:
     """
     if sys.platform != "linux":
         raise OSError(0, "only Linux has namespaces")
-    loan = lent(folder) if os.getuid() == 0 else None
+    loan = idmapped_folder(folder) if os.getuid() == 0 else None
     spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
     if loan is None:
         uid, gid = os.getuid(), os.getgid()
-        called("unshare", CLONE_NEWUSER | spaces)
-        written("/proc/self/setgroups", "deny")
-        written("/proc/self/uid_map", f"{uid} {uid} 1")
-        written("/proc/self/gid_map", f"{gid} {gid} 1")
+        call_libc("unshare", CLONE_NEWUSER | spaces)
+        write_file("/proc/self/setgroups", "deny")
+        write_file("/proc/self/uid_map", f"{uid} {uid} 1")
+        write_file("/proc/self/gid_map", f"{gid} {gid} 1")
         tree = None
     else:
         space, tree = loan
         os.setgroups([])
-        called("setns", space, CLONE_NEWUSER)
+        call_libc("setns", space, CLONE_NEWUSER)
         os.close(space)
-        called("unshare", spaces)
+        call_libc("unshare", spaces)
         os.setresgid(0, 0, 0)  # 0 inside, NO_OWNER outside
         os.setresuid(0, 0, 0)
         threads = 0
@@ -172,17 +174,17 @@ def confined(folder: str, guard: int, threads: int) -> int:
     if inner:
         relay(inner)
     runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)
-    close_in()
-    arrange(folder, tree)
+    forbid_namespaces()
+    mount_root(folder, tree)
     shell = os.fork()
     if shell:
-        first(shell)
+        reap_children(shell)
     os.setsid()
-    drop()
+    drop_capabilities()
     return threads
 
 
-def lent(folder: str) -> tuple[int, int] | None:
+def idmapped_folder(folder: str) -> tuple[int, int] | None:
     """A user namespace whose root is NO_OWNER outside, and `folder` as a detached mount on which
     files of root belong to that user; both as descriptors. None if the system or the file system
     does not support it: then the command is root outside as well."""
@@ -192,8 +194,8 @@ def lent(folder: str) -> tuple[int, int] | None:
         space = namespace_of(NO_OWNER)
         flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC
         tree = int(libc().syscall(SYS_OPEN_TREE, AT_FDCWD, os.fsencode(folder), flags))
-        checked(min(tree, 0), "open_tree")
-        attributes("", ATTR_IDMAP | ATTR_NOSUID | ATTR_NODEV, AT_EMPTY_PATH, tree, space)
+        check_result(min(tree, 0), "open_tree")
+        set_mount_attributes("", ATTR_IDMAP | ATTR_NOSUID | ATTR_NODEV, AT_EMPTY_PATH, tree, space)
     except OSError:
         return None
     return space, tree
@@ -206,7 +208,7 @@ def namespace_of(outside: int) -> int:
     if child == 0:
         runner.prctl(runner.PR_SET_PDEATHSIG, signal.SIGKILL)
         try:
-            called("unshare", CLONE_NEWUSER)
+            call_libc("unshare", CLONE_NEWUSER)
             os.write(wake, b"1")
             signal.pause()
         finally:
@@ -216,7 +218,7 @@ def namespace_of(outside: int) -> int:
         if os.read(ready, 1) != b"1":
             raise OSError(0, "no user namespace")
         for name in ("uid_map", "gid_map"):
-            written(f"/proc/{child}/{name}", f"0 {outside} 1")
+            write_file(f"/proc/{child}/{name}", f"0 {outside} 1")
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
     finally:
         os.close(ready)
@@ -224,10 +226,10 @@ def namespace_of(outside: int) -> int:
         os.waitpid(child, 0)
 
 
-def close_in() -> None:
+def forbid_namespaces() -> None:
     """Prevents further namespaces inside: they would give capabilities back, if only there."""
     try:
-        written("/proc/sys/user/max_user_namespaces", "0")
+        write_file("/proc/sys/user/max_user_namespaces", "0")
     except OSError:
         pass  # /proc/sys may be read-only here; mounts are locked for them anyway
 
@@ -238,7 +240,7 @@ def relay(inner: int) -> NoReturn:
     os._exit(runner.code_of(status))
 
 
-def first(shell: int) -> NoReturn:
+def reap_children(shell: int) -> NoReturn:
     """Process 1: adopts and reaps. The kernel kills all in the namespace when it ends."""
     while True:
         pid, status = os.wait()
@@ -246,38 +248,38 @@ def first(shell: int) -> NoReturn:
             os._exit(runner.code_of(status))
 
 
-def arrange(folder: str, tree: int | None) -> None:
+def mount_root(folder: str, tree: int | None) -> None:
     """A root of our own, with the few parts of the system mounted into it; `tree` is the folder if
     it is idmapped."""
     root = "/tmp"  # noqa: S108 - any folder that is there; it is hidden, and only in here
-    called("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
+    call_libc("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
     # Opened now: mounting `root` may hide the folder.
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY) if tree is None else tree
-    called("mount", b"tmpfs", root.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=1m,mode=755")
+    call_libc("mount", b"tmpfs", root.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=1m,mode=755")
     for path in SYSTEM:
-        system(path, root + path)
+        mount_system(path, root + path)
     os.mkdir(root + "/etc")
     for name in ETC:
-        system("/etc/" + name, f"{root}/etc/{name}")
+        mount_system("/etc/" + name, f"{root}/etc/{name}")
     for name in DEVICES:
         # Read-only, it can still be written to, but its mode and owner cannot be changed.
-        bound("/dev/" + name, f"{root}/dev/{name}", ATTR_RDONLY | ATTR_NOSUID)
+        bind_mount("/dev/" + name, f"{root}/dev/{name}", ATTR_RDONLY | ATTR_NOSUID)
     for path, most in (("/tmp", b"256m"), ("/dev/shm", b"64m")):  # noqa: S108 - made here
         os.makedirs(root + path, exist_ok=True)
         words = b"mode=1777,size=" + most
-        called("mount", b"tmpfs", (root + path).encode(), b"tmpfs", MS_NOSUID | MS_NODEV, words)
+        call_libc("mount", b"tmpfs", (root + path).encode(), b"tmpfs", MS_NOSUID | MS_NODEV, words)
     os.mkdir(root + "/proc", 0o555)
     flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
     # Processes only: root may write to all the rest of /proc. If that fails, there is no /proc.
     libc().mount(b"proc", f"{root}/proc".encode(), b"proc", flags, b"subset=pid")
     os.makedirs(root + folder, exist_ok=True)
     if tree is None:
-        bound(f"/proc/self/fd/{opened}", root + folder, ATTR_NOSUID | ATTR_NODEV)
+        bind_mount(f"/proc/self/fd/{opened}", root + folder, ATTR_NOSUID | ATTR_NODEV)
     else:
-        moved(tree, root + folder)
+        attach_mount(tree, root + folder)
     os.close(opened)
     pivot(root)
-    attributes("/", ATTR_RDONLY, 0)
+    set_mount_attributes("/", ATTR_RDONLY, 0)
 
 
 def pivot(root: str) -> None:
@@ -286,32 +288,32 @@ def pivot(root: str) -> None:
     if number is None:
         raise OSError(0, f"pivot_root is not known on {platform.machine()}")
     os.chdir(root)
-    checked(libc().syscall(number, b".", b"."), "pivot_root")
-    called("umount2", b".", MNT_DETACH)
+    check_result(libc().syscall(number, b".", b"."), "pivot_root")
+    call_libc("umount2", b".", MNT_DETACH)
     os.chdir("/")
 
 
-def system(source: str, target: str) -> None:
+def mount_system(source: str, target: str) -> None:
     """Mounts a part of the system read-only; recreates a link as a link."""
     if os.path.islink(source) and not source.startswith("/etc/"):
         os.symlink(os.readlink(source), target)
     elif os.path.exists(source):
-        bound(source, target, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
+        bind_mount(source, target, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
 
 
-def bound(source: str, target: str, attribute: int) -> None:
+def bind_mount(source: str, target: str, attribute: int) -> None:
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
     source_bytes, target_bytes = os.fsencode(source), os.fsencode(target)
-    called("mount", source_bytes, target_bytes, None, MS_BIND | MS_REC, None)
+    call_libc("mount", source_bytes, target_bytes, None, MS_BIND | MS_REC, None)
     if attribute:
-        attributes(target, attribute, AT_RECURSIVE)
+        set_mount_attributes(target, attribute, AT_RECURSIVE)
 
 
-def attributes(
+def set_mount_attributes(
     path: str, attribute: int, flags: int, start: int = AT_FDCWD, space: int = 0
 ) -> None:
     """mount_setattr: with AT_RECURSIVE, submounts become read-only, too."""
@@ -319,16 +321,16 @@ def attributes(
     size = ctypes.sizeof(words)
     target = os.fsencode(path)
     result = libc().syscall(SYS_MOUNT_SETATTR, start, target, flags, ctypes.byref(words), size)
-    checked(result, f"mount_setattr {path}")
+    check_result(result, f"mount_setattr {path}")
 
 
-def moved(tree: int, target: str) -> None:
+def attach_mount(tree: int, target: str) -> None:
     """Mounts `tree`."""
     there, flags = os.fsencode(target), MOVE_MOUNT_F_EMPTY_PATH
-    checked(libc().syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, there, flags), "move_mount")
+    check_result(libc().syscall(SYS_MOVE_MOUNT, tree, b"", AT_FDCWD, there, flags), "move_mount")
 
 
-def drop() -> None:
+def drop_capabilities() -> None:
     """Drops all capabilities for good, and the keyring of our parent process."""
     runner.prctl(PR_SET_NO_NEW_PRIVS, 1)
     keyctl = SYS_KEYCTL.get(platform.machine())
@@ -338,25 +340,25 @@ def drop() -> None:
         libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0)  # those unknown to the kernel are refused
     head = (ctypes.c_uint32 * 2)(CAPSET_VERSION, 0)
     none = (ctypes.c_uint32 * 6)()
-    checked(libc().capset(ctypes.byref(head), ctypes.byref(none)), "capset")
+    check_result(libc().capset(ctypes.byref(head), ctypes.byref(none)), "capset")
 
 
 def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def called(name: str, *arguments: Any) -> None:
+def call_libc(name: str, *arguments: Any) -> None:
     """A function of libc; OSError if it fails."""
-    checked(getattr(libc(), name)(*arguments), name)
+    check_result(getattr(libc(), name)(*arguments), name)
 
 
-def checked(result: int, name: str) -> None:
+def check_result(result: int, name: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)
 
 
-def written(path: str, text: str) -> None:
+def write_file(path: str, text: str) -> None:
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
 

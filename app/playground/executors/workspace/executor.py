@@ -25,7 +25,7 @@ from playground.executors.executor import (
     CallCheck,
     Deadline,
     Invocation,
-    Report,
+    ReportProgress,
     ThrottledProgress,
 )
 from playground.executors.workspace import Folder, WorkspaceError, files, parts_of, shell
@@ -75,7 +75,7 @@ class CallArguments:
             raise InvalidArgument(f"{name} must be from {least:g} to {most:g}.")
         return value
 
-    def whole(self, name: str, default: int, least: int, most: int) -> int:
+    def integer(self, name: str, default: int, least: int, most: int) -> int:
         value = self.number(name, default, least, most)
         if value != int(value):
             raise InvalidArgument(f"{name} must be a whole number.")
@@ -99,7 +99,7 @@ class Workspace:
         self._probing = asyncio.Lock()
         self._sandbox: str | None = None
         self._does: Mapping[
-            str, Callable[[Invocation, CallArguments, Report], Awaitable[ToolResult]]
+            str, Callable[[Invocation, CallArguments, ReportProgress], Awaitable[ToolResult]]
         ] = {
             "read_file": self._read,
             "write_file": self._write,
@@ -112,7 +112,7 @@ class Workspace:
             "fetch_url": self._fetch,
         }
 
-    async def run(self, invocation: Invocation, report: Report) -> ToolResult:
+    async def run(self, invocation: Invocation, report: ReportProgress) -> ToolResult:
         """Runs the tool; failures are results."""
         does = self._does.get(str(invocation.tool.config.get("tool")))
         if does is None:
@@ -125,7 +125,7 @@ class Workspace:
         except WorkspaceError as trouble:
             return text_result(str(trouble), is_error=True, kind="failed")
 
-    async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
+    async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         """Whether it only reads; for a command, whether a sandbox is available."""
         name = tool.config.get("tool")
         if name != "run_shell":
@@ -166,25 +166,25 @@ class Workspace:
         with self._locks[session]:
             return work(History(folder))
 
-    async def _alone(self, invocation: Invocation, work: Callable[[History], T]) -> T:
+    async def _run_exclusive(self, invocation: Invocation, work: Callable[[History], T]) -> T:
         return await asyncio.to_thread(self.history, invocation.session, invocation.folder, work)
 
     # The tools.
 
     async def _read(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         path = _path(given)
-        offset = given.whole("offset", 1, 1, 10**8)
-        limit = given.whole("limit", files.LINES, 1, 20_000)
+        offset = given.integer("offset", 1, 1, 10**8)
+        limit = given.integer("limit", files.LINES, 1, 20_000)
         pages = given.text("pages", "")
 
-        def known(history: History) -> bytes:
+        def read_and_note(history: History) -> bytes:
             data, status = history.files.read(path, MAX_FILE)
-            history.saw(path, status, data)
+            history.mark_read(path, status, data)
             return data
 
-        data = await self._alone(invocation, known)
+        data = await self._run_exclusive(invocation, read_and_note)
         if files.is_pdf(data):
             return await files.read_pdf(path, data, pages)
         if pages:
@@ -194,24 +194,24 @@ class Workspace:
         return files.render_file(path, data, offset, limit, invocation.max_output)
 
     async def _write(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         path, content = _path(given), given.text("content")
         by, at_ms = invocation.call, self._clock()
         return text_result(
-            await self._alone(
+            await self._run_exclusive(
                 invocation, lambda history: files.write_file(history, path, content, by, at_ms)
             )
         )
 
     async def _edit(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         path, old, new = _path(given), given.text("old"), given.text("new")
         every = given.flag("replace_all")
         by, at_ms = invocation.call, self._clock()
         return text_result(
-            await self._alone(
+            await self._run_exclusive(
                 invocation,
                 lambda history: files.edit_file(
                     history, path=path, old=old, new=new, by=by, at_ms=at_ms, every=every
@@ -220,23 +220,25 @@ class Workspace:
         )
 
     async def _list(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         path, pattern = given.text("path", ""), given.text("pattern", "")
         folder = Folder(invocation.folder)
         folder.make()
-        return text_result(_sound(await asyncio.to_thread(files.list_files, folder, path, pattern)))
+        return text_result(
+            _escape_name(await asyncio.to_thread(files.list_files, folder, path, pattern))
+        )
 
     async def _search(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         wanted = files.FileSearch(
             given.text("pattern"),
             path=given.text("path", ""),
             glob=given.text("glob", ""),
             output=given.text("output", "lines"),
-            around=given.whole("around", 0, 0, 20),
-            head_limit=given.whole("head_limit", 200, 1, 2_000),
+            around=given.integer("around", 0, 0, 20),
+            head_limit=given.integer("head_limit", 200, 1, 2_000),
         )
         folder = Folder(invocation.folder)
         folder.make()
@@ -245,10 +247,10 @@ class Workspace:
             hits = await asyncio.to_thread(files.search_files, folder, wanted, stop.is_set)
         finally:
             stop.set()  # when cancelled, the thread stops after its current file
-        return text_result(_sound(hits))
+        return text_result(_escape_name(hits))
 
     async def _shell(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         seconds = given.number("timeout_s", SHELL_S, 1, 600)
         lifted = invocation.lift or invocation.code == OPEN
@@ -274,7 +276,7 @@ class Workspace:
         return text_result(sentence)
 
     async def _read_task(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         try:
             return text_result(self.tasks.read(invocation.session, given.text("task_id")))
@@ -282,7 +284,7 @@ class Workspace:
             raise WorkspaceError("E12", str(error)) from None
 
     async def _stop_task(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         task_id = given.text("task_id")
         try:
@@ -292,13 +294,13 @@ class Workspace:
             raise WorkspaceError("E12", str(error)) from None
 
     async def _fetch(
-        self, invocation: Invocation, given: CallArguments, report: Report
+        self, invocation: Invocation, given: CallArguments, report: ReportProgress
     ) -> ToolResult:
         url, most = given.text("url"), invocation.max_output
         limit_s = min(FETCH_S, invocation.timeout_s)
         try:
-            async with invocation.deadline.within(limit_s):
-                return await self._pages.fetched(invocation.session, url, None, most)
+            async with invocation.deadline.time_limit(limit_s):
+                return await self._pages.fetch_page(invocation.session, url, None, most)
         except TimeoutError:
             after_s = limit_s + invocation.deadline.extended_s
             raise WorkspaceError(
@@ -307,7 +309,7 @@ class Workspace:
 
 
 async def _run_shell_command(
-    command: ShellCommand, limit_s: float, deadline: Deadline, report: Report
+    command: ShellCommand, limit_s: float, deadline: Deadline, report: ReportProgress
 ) -> ToolResult:
     """Runs the command to its end, or for `limit_s` seconds and the user's extension."""
     progress = ThrottledProgress(report)
@@ -315,8 +317,8 @@ async def _run_shell_command(
     try:
         async with shell.run_command(command) as running:
             try:
-                async with deadline.within(limit_s):
-                    code = await running.follow(progress.printed)
+                async with deadline.time_limit(limit_s):
+                    code = await running.follow(progress.add_output)
             except TimeoutError:
                 after_s = limit_s + deadline.extended_s
                 printed = f"{running.output.take()}\n[ended after {after_s:g} s, its limit]"
@@ -339,7 +341,7 @@ def _path(given: CallArguments) -> str:
     return "/".join(parts_of(given.text("path")))
 
 
-def _sound(text: str) -> str:
+def _escape_name(text: str) -> str:
     """File names may not be UTF-8; such bytes are shown as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
@@ -375,7 +377,7 @@ def _tool(
     )
 
 
-def _whole(words: str, least: int, most: int) -> dict[str, Any]:
+def _integer(words: str, least: int, most: int) -> dict[str, Any]:
     return {"type": "integer", "description": words, "minimum": least, "maximum": most}
 
 
@@ -396,8 +398,8 @@ WORKSPACE: tuple[Tool, ...] = (
         f"text nor any of these is E9, a folder or a pipe is E7. {_SAYS}",
         {
             "path": _PATH,
-            "offset": _whole("The first line to read, from 1. The first if left out.", 1, 10**8),
-            "limit": _whole("How many lines to read. 2000 if left out.", 1, 20_000),
+            "offset": _integer("The first line to read, from 1. The first if left out.", 1, 10**8),
+            "limit": _integer("How many lines to read. 2000 if left out.", 1, 20_000),
             "pages": _text('Which pages of a PDF, like "3" or "1-3"; at most 20.'),
         },
         "path",
@@ -452,8 +454,8 @@ WORKSPACE: tuple[Tool, ...] = (
                 "enum": ["lines", "files", "count"],
                 "description": "What to give. lines if left out.",
             },
-            "around": _whole("Lines to give before and after each hit. 0 if left out.", 0, 20),
-            "head_limit": _whole("How many lines to give at most. 200 if left out.", 1, 2_000),
+            "around": _integer("Lines to give before and after each hit. 0 if left out.", 0, 20),
+            "head_limit": _integer("How many lines to give at most. 200 if left out.", 1, 2_000),
         },
         "pattern",
         safe=True,

@@ -142,7 +142,7 @@ class _PageConverter(MarkdownConverter):
 def _code_language(block: Tag) -> str:
     """The language of a code block by its class or its parent's: `language-py`, `lang-py`,
     `highlight-source-py` (GitHub), `highlight-py` (Sphinx)."""
-    for tag in _around(block):
+    for tag in _nearby_tags(block):
         for name in tag.get_attribute_list("class"):
             match = re.fullmatch(
                 r"(?:language|lang|highlight-source|highlight)-(\w[\w+#-]*)", name or ""
@@ -152,7 +152,7 @@ def _code_language(block: Tag) -> str:
     return ""
 
 
-def _around(block: Tag) -> Iterator[Tag]:
+def _nearby_tags(block: Tag) -> Iterator[Tag]:
     yield block
     yield from block.find_all("code", recursive=False, limit=1)
     yield from list(block.parents)[:2]

@@ -50,7 +50,7 @@ class Pages:
     def forget(self, session: str) -> None:
         self._kept.pop(session, None)
 
-    async def fetched(
+    async def fetch_page(
         self, session: str, url: str, timeout_s: float | None, most: int
     ) -> ToolResult:
         """The page as text, from the cache of this session or fresh; within `timeout_s` seconds, or
@@ -94,7 +94,7 @@ async def result_of_response(answer: net_fetch.FetchResponse, most: int) -> Tool
         data = base64.b64encode(answer.body).decode("ascii")
         words = f"{answer.url}: {picture}, {len(answer.body):,} bytes."
         return ToolResult((Content(text=words), Content("image", media_type=picture, data=data)))
-    text = _decoded(answer)
+    text = _decode(answer)
     if text is None:
         sentence = (
             f"{answer.url} is {kind or 'of no type'}, {len(answer.body):,} bytes, which is not "
@@ -104,7 +104,7 @@ async def result_of_response(answer: net_fetch.FetchResponse, most: int) -> Tool
     if kind in ("text/html", "application/xhtml+xml") or text.lstrip()[:15].lower().startswith(
         ("<!doctype html", "<html")
     ):
-        text = await _readable(text, answer.url)
+        text = await _page_text(text, answer.url)
     if len(text) > MAX_TEXT:
         more = len(text) - MAX_TEXT
         text = text[:MAX_TEXT] + f"\n(… {more:,} more characters omitted.)"
@@ -126,7 +126,7 @@ def _redirect(answer: net_fetch.FetchResponse) -> ToolResult:
     return text_result(sentence, is_error=True, kind="failed")
 
 
-def _decoded(answer: net_fetch.FetchResponse) -> str | None:
+def _decode(answer: net_fetch.FetchResponse) -> str | None:
     """The body as text in its declared encoding, or None if it is not text."""
     if b"\0" in answer.body[:4096]:
         return None
@@ -145,7 +145,7 @@ def _decoded(answer: net_fetch.FetchResponse) -> str | None:
     return answer.body.decode(coding.name, "replace")
 
 
-async def _readable(page: str, url: str) -> str:
+async def _page_text(page: str, url: str) -> str:
     data = page.encode("utf-8", "replace")
     try:
         return str((await run_extractor("page", url, data=data, limit_s=PAGE_S))["text"])

@@ -25,7 +25,7 @@ import jsonschema_rs
 
 from playground.core.json_values import load_json
 from playground.core.tools import Content, ToolResult, image_type, text_result
-from playground.executors.executor import by_path
+from playground.executors.executor import script_command
 from playground.executors.workspace import MAX_ENTRIES, Folder, FolderEntry, WorkspaceError
 
 LINES = 2_000
@@ -104,7 +104,7 @@ def number_lines(text: str, offset: int = 1, limit: int = LINES) -> str:
     numbered: list[str] = []
     size = 0
     for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], offset):
-        numbered.append(f"{number:6}→{_cut(line.removesuffix(chr(13)))}")
+        numbered.append(f"{number:6}→{_shorten_line(line.removesuffix(chr(13)))}")
         size += len(numbered[-1])
         if size > MAX_TEXT:
             break
@@ -115,7 +115,7 @@ def number_lines(text: str, offset: int = 1, limit: int = LINES) -> str:
     return "\n".join(numbered)
 
 
-def _cut(line: str) -> str:
+def _shorten_line(line: str) -> str:
     more = len(line) - MAX_LINE
     return line if more <= 0 else f"{line[:MAX_LINE]}… ({more:,} more characters in this line)"
 
@@ -161,7 +161,7 @@ def render_notebook(path: str, data: bytes, most: int) -> ToolResult:
 
 def _cell(number: int, cell: Mapping[str, Any]) -> Iterator[Content]:
     kind = str(cell["cell_type"])
-    yield Content(text=f"--- cell {number}, {kind} ---\n{_joined(cell['source'])}")
+    yield Content(text=f"--- cell {number}, {kind} ---\n{_join_lines(cell['source'])}")
     for output in cell.get("outputs", ()):
         yield from _output(output)
 
@@ -169,22 +169,22 @@ def _cell(number: int, cell: Mapping[str, Any]) -> Iterator[Content]:
 def _output(output: Mapping[str, Any]) -> Iterator[Content]:
     match output.get("output_type"):
         case "stream":
-            yield Content(text=f"--- output ---\n{_joined(output['text'])}")
+            yield Content(text=f"--- output ---\n{_join_lines(output['text'])}")
         case "error":
             yield Content(text=f"--- error ---\n{output.get('ename')}: {output.get('evalue')}")
         case "display_data" | "execute_result":
             data = output.get("data", {})
             pictures = [kind for kind in ("image/png", "image/jpeg") if kind in data]
             if "text/plain" in data and not pictures:
-                yield Content(text=f"--- output ---\n{_joined(data['text/plain'])}")
+                yield Content(text=f"--- output ---\n{_join_lines(data['text/plain'])}")
             for kind in pictures[:1]:
-                encoded = re.sub(r"\s", "", _joined(data[kind]))
+                encoded = re.sub(r"\s", "", _join_lines(data[kind]))
                 raw = base64.b64decode(encoded, validate=True)
                 if image_type(raw) == kind:
                     yield Content("image", media_type=kind, data=encoded)
 
 
-def _joined(value: Any) -> str:
+def _join_lines(value: Any) -> str:
     return value if isinstance(value, str) else "".join(str(line) for line in value)
 
 
@@ -231,7 +231,7 @@ async def run_extractor(kind: str, *arguments: str, data: bytes, limit_s: float)
     """The JSON object that `extract_KIND.py` prints for `data` (pdf, page). TimeoutError after
     `limit_s` seconds, ValueError if it prints none; its process has ended in any case."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-B", *by_path(_EXTRACTORS[kind], *arguments)),
+        *(sys.executable, "-B", *script_command(_EXTRACTORS[kind], *arguments)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -413,7 +413,7 @@ def list_files(folder: Folder, path: str, glob: str) -> str:
             left_out += 1
     if left_out:
         listed.append(f"({left_out:,} more; name a folder or a pattern.)")
-    return "\n".join((*listed, *_cut_short(looked))) or "(nothing)"
+    return "\n".join((*listed, *_limit_note(looked))) or "(nothing)"
 
 
 def _line(entry: FolderEntry) -> str:
@@ -426,7 +426,7 @@ def _line(entry: FolderEntry) -> str:
             return f"{entry.path}  ({kind}, not opened)"
 
 
-def _cut_short(looked: int) -> list[str]:
+def _limit_note(looked: int) -> list[str]:
     if looked < MAX_ENTRIES:
         return []
     return [f"(Only the first {MAX_ENTRIES:,} entries were read; name a folder.)"]
@@ -462,7 +462,7 @@ def search_files(
         hit_lines.append(f"(Only the first {MAX_READ:,} bytes were searched; name a folder.)")
     if skipped:
         hit_lines.append(f"({skipped:,} files that are not text or are too large were skipped.)")
-    return "\n".join((*hit_lines, *_cut_short(looked))) if files or hit_lines else "No match."
+    return "\n".join((*hit_lines, *_limit_note(looked))) if files or hit_lines else "No match."
 
 
 def _files(folder: Folder, path: str) -> Iterator[FolderEntry]:
@@ -548,7 +548,7 @@ class History:
         """Newest last."""
         return self._load().changes
 
-    def saw(self, path: str, status: os.stat_result, data: bytes) -> None:
+    def mark_read(self, path: str, status: os.stat_result, data: bytes) -> None:
         """Records that the model knows the current content of the file."""
         index = self._load()
         index.read.pop(path, None)
@@ -572,7 +572,7 @@ class History:
         change = self._keep(path, before, after, by, at_ms)
         status = self.files.write(path, after)
         self._add(change)
-        self.saw(path, status, after)
+        self.mark_read(path, status, after)
         return change
 
     def undo(self, number: int, at_ms: int) -> FileChange:
@@ -581,7 +581,7 @@ class History:
         WorkspaceError E2 if the file has changed since.
         """
         change = self.change(number)
-        now = self._now(change.path)
+        now = self._current(change.path)
         if (_digest(now) if now is not None else "") != change.after:
             sentence = f"{change.path} was changed after this. Undo the newer change first."
             raise WorkspaceError("E2", sentence)
@@ -607,7 +607,7 @@ class History:
         except OSError:
             raise WorkspaceError("E6", "This state was too old or too large to keep.") from None
 
-    def _now(self, path: str) -> bytes | None:
+    def _current(self, path: str) -> bytes | None:
         return self.files.read(path, MAX_FILE)[0] if self.files.exists(path) else None
 
     def _keep(
@@ -637,7 +637,7 @@ class History:
         """Deletes the oldest changes beyond the limits, and unreferenced bytes."""
         del index.changes[:-MOST_CHANGES]
         sizes = {path.name: path.stat().st_size for path in self._place.iterdir()}
-        while len(index.changes) > 1 and _needed(index, sizes) > MOST_BYTES:
+        while len(index.changes) > 1 and _needed_bytes(index, sizes) > MOST_BYTES:
             del index.changes[0]
         wanted = {digest for change in index.changes for digest in (change.before, change.after)}
         for name in sizes:
@@ -669,7 +669,7 @@ class History:
         self._put("index.json", json.dumps(data).encode("ascii"))
 
 
-def _needed(index: Index, sizes: Mapping[str, int]) -> int:
+def _needed_bytes(index: Index, sizes: Mapping[str, int]) -> int:
     wanted = {digest for change in index.changes for digest in (change.before, change.after)}
     return sum(sizes.get(digest, 0) for digest in wanted)
 

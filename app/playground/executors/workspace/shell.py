@@ -30,7 +30,7 @@ from playground.core.events import (
     TaskStarted,
 )
 from playground.core.tools import ToolResult, text_result
-from playground.executors.executor import by_path
+from playground.executors.executor import script_command
 from playground.executors.workspace import WorkspaceError
 
 HEAD = 16 * 1024
@@ -142,11 +142,11 @@ class RunningCommand:
         self._signal(signal.SIGCONT)
         try:
             async with asyncio.timeout(_END_S):
-                await asyncio.gather(process.wait(), self._drained())
+                await asyncio.gather(process.wait(), self._drain())
         except TimeoutError:
             self._signal(signal.SIGKILL)
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         """Until its pipe is read to the end asyncio does not report that a child has exited."""
         stdout = self._process.stdout
         assert stdout is not None
@@ -206,7 +206,7 @@ async def run_command(command: ShellCommand) -> AsyncIterator[RunningCommand]:
 
 async def _start(channel: int) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-S", "-B", *by_path(_CONFINED)),
+        *(sys.executable, "-S", "-B", *script_command(_CONFINED)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -271,7 +271,7 @@ def reads_only(command: str) -> bool:
     words = _split(command)
     if not words or words[0] not in READS:
         return False
-    return words[0] != "find" or not any(_bare(word).startswith(_ACTS) for word in words[1:])
+    return words[0] != "find" or not any(_unquote(word).startswith(_ACTS) for word in words[1:])
 
 
 def _split(command: str) -> list[str]:
@@ -293,7 +293,7 @@ def _split(command: str) -> list[str]:
     return words
 
 
-def _bare(word: str) -> str:
+def _unquote(word: str) -> str:
     return word.replace("'", "").replace('"', "")
 
 
@@ -360,20 +360,20 @@ class Tasks:
 
     async def forget(self, session: str, how: str = STOPPED_WITH_RUN) -> None:
         """Ends all tasks of a session; their output can still be read."""
-        await asyncio.gather(*(self._end(task, how) for task in self._of(session)))
+        await asyncio.gather(*(self._end(task, how) for task in self._session_tasks(session)))
 
     async def close(self) -> None:
         """The program ends."""
         ends = (self.forget(session, ENDED_WITH_PROGRAM) for session in list(self._tasks))
         await asyncio.gather(*ends)
 
-    def _of(self, session: str) -> list[BackgroundTask]:
+    def _session_tasks(self, session: str) -> list[BackgroundTask]:
         return list(self._tasks.get(session, {}).values())
 
     def _task(self, session: str, task_id: str) -> BackgroundTask:
         task = self._tasks.get(session, {}).get(task_id)
         if task is None:
-            known = ", ".join(task.id for task in self._of(session)) or "none"
+            known = ", ".join(task.id for task in self._session_tasks(session)) or "none"
             raise NotFound(f"There is no task {task_id[:80]!r}. The tasks are: {known}.")
         return task
 
@@ -387,14 +387,14 @@ class Tasks:
 
     async def _run(self, session: str, task: BackgroundTask, command: ShellCommand) -> None:
         try:
-            how = await self._followed(session, task, command)
+            how = await self._follow(session, task, command)
         except asyncio.CancelledError:
             how = task.asked or ENDED_WITH_PROGRAM
         task.how = how
         if task.announced:
             await self._tell(session, TaskEnded(task.id, how))
 
-    async def _followed(self, session: str, task: BackgroundTask, command: ShellCommand) -> str:
+    async def _follow(self, session: str, task: BackgroundTask, command: ShellCommand) -> str:
         try:
             async with run_command(command) as running:
                 running.output = task.output

@@ -12,8 +12,8 @@ from typing import Any
 from playground.core.events import EndReason, PartKind, Usage
 from playground.protocols.anthropic.request import QUIRKS, encode
 from playground.protocols.base import Codec, ModelInfo, model_entries, wire_id
-from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
-from playground.protocols.raw_json import Quoted, alike, joined
+from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, ReadOutcome
+from playground.protocols.raw_json import JsonText, is_same_value, join_pieces
 
 REASONS: Mapping[str, EndReason] = {
     "end_turn": "stop",
@@ -63,7 +63,7 @@ class _Reader:
         self._meta: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
 
-    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> ReadOutcome:
         type_ = value.get("type") or event
         if not self._started and str(type_).startswith(("content_block_", "message_delta")):
             self._answer.warn_no_opening("message_start")
@@ -74,7 +74,7 @@ class _Reader:
                 self._message_start(_mapping(value.get("message")))
             case "content_block_start":
                 block = _mapping(value.get("content_block"))
-                input_text = Quoted(text).member("content_block", "input")
+                input_text = JsonText(text).member("content_block", "input")
                 self._block_start(_index(value), block, input_text)
             case "content_block_delta":
                 self._block_delta(_index(value), _mapping(value.get("delta")))
@@ -109,9 +109,9 @@ class _Reader:
 
     # The message around the blocks.
 
-    def _whole_message(self, value: Mapping[str, Any], text: str) -> Took:
+    def _whole_message(self, value: Mapping[str, Any], text: str) -> ReadOutcome:
         self._message_start(value)
-        blocks, quoted = value.get("content"), Quoted(text)
+        blocks, quoted = value.get("content"), JsonText(text)
         for index, block in enumerate(blocks if isinstance(blocks, list) else []):
             input_text = quoted.member("content", index, "input")
             self._block_start(index, _mapping(block), input_text, "content", index)
@@ -193,7 +193,7 @@ class _Reader:
         block = self._open.get(index)
         if block is None and _text(delta.get("partial_json")) and self._has_ended_call(index):
             return
-        block = block or self._unannounced(index, type_)
+        block = block or self._open_unannounced(index, type_)
         kind = block.part.kind if block is not None else ""
         if kind not in ("call", "server_call") and delta.get("partial_json"):
             self._answer.leave_unread()
@@ -203,7 +203,7 @@ class _Reader:
         own = block.part.meta["block"]
         match type_:
             case "text_delta" | "thinking_delta" | "input_json_delta":
-                self._say(block.part, delta.get(_DELTAS[type_][1]))
+                self._append_text(block.part, delta.get(_DELTAS[type_][1]))
             case "signature_delta":
                 own["signature"] = delta.get("signature")
             case "citations_delta":
@@ -217,11 +217,11 @@ class _Reader:
                 self._answer.warn("unknown_delta", f"This version does not know {type_[:80]!r}.")
 
     def _cite(self, part: OpenPart, citation: Any) -> None:
-        self._answer.beside(part, "cited_text", _text(_mapping(citation).get("cited_text")))
+        self._answer.add_side_text(part, "cited_text", _text(_mapping(citation).get("cited_text")))
 
-    def _say(self, part: OpenPart, text: Any) -> None:
+    def _append_text(self, part: OpenPart, text: Any) -> None:
         if text is not None and not isinstance(text, str):
-            self._answer.doubt(part)
+            self._answer.mark_doubtful(part)
             self._warn(part, "odd_delta", "A delta that is not text was left out.")
         self._answer.delta(part, _text(text))
 
@@ -249,7 +249,7 @@ class _Reader:
         else:
             self._answer.warn(code, message)
 
-    def _unannounced(self, index: int, type_: str) -> _Block | None:
+    def _open_unannounced(self, index: int, type_: str) -> _Block | None:
         """Opens a block for a delta of a block that is not open, or returns None with a warning."""
         if index in self._closed or type_ not in _DELTAS:
             self._answer.warn("no_block", f"A {type_[:80]} for block {index} was left out.")
@@ -292,7 +292,9 @@ class _Reader:
 
     def _differs(self, block: _Block) -> bool:
         """Whether its start had other arguments than its pieces; {} stands for none yet."""
-        return block.input not in ("", "{}") and not alike(block.input, joined(block.part.pieces))
+        return block.input not in ("", "{}") and not is_same_value(
+            block.input, join_pieces(block.part.pieces)
+        )
 
 
 def _part_kind(type_: str) -> PartKind:

@@ -24,7 +24,7 @@ from playground.protocols.history_form import (
     mark_content,
     write_text,
 )
-from playground.protocols.raw_json import Changes, Path, Quoted, dumped
+from playground.protocols.raw_json import Changes, JsonText, Path, dump_ascii
 from playground.protocols.request import Body, dicts
 
 _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
@@ -38,7 +38,7 @@ def edit(answer: EditableAnswer) -> None:
     _Blocks(answer).edit()
     for frame in answer.frames:
         path = ("delta", "stop_reason") if frame.type == "message_delta" else ("stop_reason",)
-        if answer.calls_gone and frame.at(*path) == "tool_use":
+        if answer.calls_gone and frame.value_at(*path) == "tool_use":
             frame.set("end_turn", *path)
 
 
@@ -52,7 +52,7 @@ class _Blocks:
             place.part
             for frame in answer.frames
             for place in frame.places
-            if frame.at("delta", "type") == "input_json_delta"
+            if frame.value_at("delta", "type") == "input_json_delta"
         }
 
     def edit(self) -> None:
@@ -60,21 +60,21 @@ class _Blocks:
             if frame.type == "message":
                 self._whole(frame)
                 return
-        ending = self._answer.ending(_ends)
+        ending = self._answer.ending_frame(_ends)
         self._find()
         numbers = None
         for frame, part, gaps in self._blocks:
             if gaps is not numbers:
                 numbers, self._next = gaps, 0
             self._edit_block(frame, part, gaps)
-        self._say(ending)
+        self._add_reasons(ending)
 
     def _find(self) -> None:
         """Maps blocks to calls; a restarted message numbers its blocks from 0 again."""
         owner: dict[Any, int] = {}
         gaps = GapCloser()
         for frame in self._answer.frames:
-            index = frame.at("index")
+            index = frame.value_at("index")
             if frame.type == "message_start":
                 owner, gaps = {}, GapCloser()
             if not frame.type.startswith("content_block_"):
@@ -92,19 +92,19 @@ class _Blocks:
         if part in self._answer.taken:
             frame.drop()
             return
-        index = frame.at("index")
-        new = gaps.new(index) if isinstance(index, int) else 0
+        index = frame.value_at("index")
+        new = gaps.new_number(index) if isinstance(index, int) else 0
         if part in self._answer.arguments:
-            self._argue(frame, part, new)
+            self._set_arguments(frame, part, new)
         if isinstance(index, int):
             frame.set(new, "index")
         self._next = max(self._next, new + 1)
 
-    def _argue(self, frame: EditableFrame, part: int, index: int) -> None:
+    def _set_arguments(self, frame: EditableFrame, part: int, index: int) -> None:
         """One delta gets all arguments; without any, the start of the block or a new delta."""
         text = self._answer.arguments[part]
         if frame.type == "content_block_start":
-            first = frame.at("content_block", "input")
+            first = frame.value_at("content_block", "input")
             if part in self._grow:
                 if first:
                     frame.put("{}", "content_block", "input")
@@ -114,14 +114,14 @@ class _Blocks:
                 delta = {"type": "input_json_delta", "partial_json": text}
                 value = {"type": "content_block_delta", "index": index, "delta": delta}
                 self._answer.insert_after(frame, value)
-        elif frame.at("delta", "type") == "input_json_delta":
+        elif frame.value_at("delta", "type") == "input_json_delta":
             if part in self._written:
                 frame.drop()
             else:
                 frame.set(text, "delta", "partial_json")
             self._written.add(part)
 
-    def _say(self, before: EditableFrame | None) -> None:
+    def _add_reasons(self, before: EditableFrame | None) -> None:
         """Adds the reasons as a block after all others."""
         if not self._answer.reasons:
             return
@@ -147,7 +147,7 @@ class _Blocks:
                 frame.put(answer.arguments[place.part], *place.path, "input")
         if answer.reasons:
             block = {"type": "text", "text": answer.reasons}
-            frame.set(block, "content", len(frame.at("content") or ()))
+            frame.set(block, "content", len(frame.value_at("content") or ()))
 
 
 def _ends(frame: EditableFrame) -> bool:
@@ -171,10 +171,10 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
     index = 0
     for frame in first.frames:
         if frame.type == "message_delta":
-            output = add_output(output, frame.at("usage", "output_tokens"))
+            output = add_output(output, frame.value_at("usage", "output_tokens"))
         if _ends(frame):
             frame.drop()
-        elif isinstance(number := frame.at("index"), int):
+        elif isinstance(number := frame.value_at("index"), int):
             index = max(index, number + 1)
     _go_on(last, index, output)
 
@@ -183,39 +183,39 @@ def _go_on(answer: EditableAnswer, index: int, output: Any) -> None:
     """Renumbers its blocks from `index` on; `output` tokens were written before it."""
     gaps, thinking, read = GapCloser(), set[int](), dict[str, Any]()
     for frame in answer.frames:
-        number = frame.at("index")
+        number = frame.value_at("index")
         match frame.type:
             case "message_start":
-                usage = frame.at("message", "usage") or {}
+                usage = frame.value_at("message", "usage") or {}
                 read = {name: usage[name] for name in _READ if usage.get(name) is not None}
                 frame.drop()
-            case "content_block_start" if frame.at("content_block", "type") in _THINKING:
+            case "content_block_start" if frame.value_at("content_block", "type") in _THINKING:
                 thinking.add(number)
                 gaps.add(number)
             case "message_delta":
                 for name, count in read.items():
-                    if frame.at("usage", name) is None:
+                    if frame.value_at("usage", name) is None:
                         frame.set(count, "usage", name)
-                written = frame.at("usage", "output_tokens")
+                written = frame.value_at("usage", "output_tokens")
                 frame.set(add_output(output, written), "usage", "output_tokens")
         if number in thinking:
             frame.drop()
         elif isinstance(number, int):
-            frame.set(index + gaps.new(number), "index")
+            frame.set(index + gaps.new_number(number), "index")
 
 
 def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:
     if last is None:
         raise ValueError("One of these answers is a stream, and the other is not.")
-    quoted, place = Quoted(last.data), len(first.at("content") or ())
-    for number, block in enumerate(last.at("content") or ()):
+    quoted, place = JsonText(last.data), len(first.value_at("content") or ())
+    for number, block in enumerate(last.value_at("content") or ()):
         if not (isinstance(block, dict) and block.get("type") in _THINKING):
             first.put(quoted.member("content", number), "content", place)
             place += 1
     for name in last.value.keys() - {"id", "type", "role", "model", "content", "usage"}:
         first.put(quoted.member(name), name)
-    usage = dict(last.at("usage") or {})
-    written = first.at("usage", "output_tokens")
+    usage = dict(last.value_at("usage") or {})
+    written = first.value_at("usage", "output_tokens")
     first.set({**usage, "output_tokens": add_output(written, usage.get("output_tokens"))}, "usage")
     last.drop()
 
@@ -237,7 +237,7 @@ def _write(block: Body, edit: ResultEdit) -> Changes:
     content = write_text(text, find_mark(block.get("content"))) if text else None
     changes: dict[Path, str | None] = {("content",): content}
     if edit.is_error != (block.get("is_error") is True):
-        changes["is_error",] = dumped(edit.is_error)
+        changes["is_error",] = dump_ascii(edit.is_error)
     return changes
 
 
@@ -258,7 +258,7 @@ def _ask_freely(body: Body) -> Changes:
     choice = body.get("tool_choice")
     if not isinstance(choice, dict) or choice.get("type") not in ("any", "tool"):
         return {}
-    return {("tool_choice", "type"): dumped("auto"), ("tool_choice", "name"): None}
+    return {("tool_choice", "type"): dump_ascii("auto"), ("tool_choice", "name"): None}
 
 
 HISTORY = HistoryForm(

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from playground.core.tools import TOOLS_IN_USE, Same
-from playground.protocols.limits import (
+from playground.core.tools import TOOLS_IN_USE, IdentityKey
+from playground.protocols.server import Citation
+from playground.protocols.tool_limits import (
     NUMBER_FORMATS,
     CallIdLimit,
     Limit,
@@ -21,7 +22,7 @@ from playground.protocols.limits import (
     SentTool,
     at_root,
     equal_names,
-    has,
+    has_keyword,
     is_boolean,
     is_open,
     is_other_draft,
@@ -33,7 +34,6 @@ from playground.protocols.limits import (
     odd_name,
     refers_to_itself,
 )
-from playground.protocols.server import Citation
 
 REFERENCE = Citation("Anthropic API reference: Messages, tools")
 ASSUMED = Citation(REFERENCE.words, inferred=True)
@@ -104,7 +104,7 @@ def _bounds(name: str, node: Node) -> Match:
 
 
 @lru_cache(maxsize=TOOLS_IN_USE)
-def _counts(schema: Same[Any]) -> tuple[int, int]:
+def _counts(schema: IdentityKey[Any]) -> tuple[int, int]:
     """(optional parameters, parameters with several types) of a schema, at any depth."""
     optional = unions = 0
     for node in nodes(schema.value):
@@ -114,19 +114,19 @@ def _counts(schema: Same[Any]) -> tuple[int, int]:
     return optional, unions
 
 
-def _in_one(which: int, most: int) -> Callable[[SentTool], Match]:
+def _tool_limit(which: int, most: int) -> Callable[[SentTool], Match]:
     def find(tool: SentTool) -> Match:
-        count = _counts(Same(tool.schema))[which]
+        count = _counts(IdentityKey(tool.schema))[which]
         return count >= most and {"count": count}
 
     return find
 
 
-def _in_all(which: int, most: int) -> Callable[[Sequence[SentTool]], Match]:
+def _request_limit(which: int, most: int) -> Callable[[Sequence[SentTool]], Match]:
     """A limit on the total over all strict tools of a request."""
 
     def find(tools: Sequence[SentTool]) -> Match:
-        count = sum(_counts(Same(tool.schema))[which] for tool in tools if tool.strict)
+        count = sum(_counts(IdentityKey(tool.schema))[which] for tool in tools if tool.strict)
         return count > most and {"count": count}
 
     return find
@@ -138,7 +138,7 @@ def _schema(
     return Limit(says, finds, source, "{where}" + refusal, **more)
 
 
-def _strict(
+def _strict_limit(
     says: str,
     finds: Callable[[Node], Match],
     source: Citation,
@@ -152,17 +152,19 @@ def _strict(
     return _schema(says, finds, source, f": {refusal}", severity="strict", **more)
 
 
-def _no(names: str, source: Citation, refusal: str, *, inferred: bool = False) -> Iterator[Any]:
+def _refused_keywords(
+    names: str, source: Citation, refusal: str, *, inferred: bool = False
+) -> Iterator[Any]:
     """Keywords that strict mode refuses everywhere."""
     for name in names.split():
         says, words = f"does not accept `{name}`", refusal.replace("KEYWORD", name)
         more: dict[str, Any] = {"fix": "strict", "keyword": name}
-        yield _strict(says, has(name), source, words, inferred=inferred, **more)
+        yield _strict_limit(says, has_keyword(name), source, words, inferred=inferred, **more)
 
 
-def _no_bounds() -> Iterator[Limit[Node]]:
+def _refused_bounds() -> Iterator[Limit[Node]]:
     for name in _NUMBERS:
-        yield _strict(
+        yield _strict_limit(
             f"does not accept `{name}`",
             partial(_bounds, name),
             _BOUNDS,
@@ -172,14 +174,14 @@ def _no_bounds() -> Iterator[Limit[Node]]:
         )
 
 
-def _too_complex() -> Iterator[Limit[SentTool]]:
+def _complexity_limits() -> Iterator[Limit[SentTool]]:
     for which, most, what in (
         (_OPTIONAL, _MOST_OPTIONAL, "parameters that are not required"),
         (_UNIONS, _MOST_UNIONS, "parameters with several types"),
     ):
         yield Limit(
             f"accepts fewer than {most} {what}, not {{count}}",
-            _in_one(which, most),
+            _tool_limit(which, most),
             Citation(_COMPLEX),
             "Schema is too complex for compilation. Try reducing the number of tools or "
             "simplifying tool schemas.",
@@ -210,7 +212,7 @@ LIMITS = LimitTable(
               pointer="/parameters"),
         lacks_freeform("has no free-form tools: a tool with one text argument is sent",
                        "docs/wire.md, section 1: there are no free-form tools"),
-        *_too_complex(),
+        *_complexity_limits(),
     ),
     of_schema=(
         _schema("needs `type: object` at the root", at_root(_is_untyped), _MATRIX,
@@ -218,7 +220,7 @@ LIMITS = LimitTable(
         _schema("needs `type: object` at the root", at_root(_is_no_object), REFERENCE,
                 ".input_schema.type: Input should be 'object'"),
         _schema("does not accept anyOf, oneOf or allOf at the top level",
-                at_root(has("anyOf", "oneOf", "allOf")),
+                at_root(has_keyword("anyOf", "oneOf", "allOf")),
                 Citation("https://github.com/anthropics/claude-code/issues/44788"),
                 ".input_schema: input_schema does not support oneOf, allOf, or anyOf at the top "
                 "level"),
@@ -231,37 +233,39 @@ LIMITS = LimitTable(
                 Citation("https://github.com/anthropics/claude-code/issues/79418"),
                 ".input_schema.properties: Property keys should match pattern "
                 "'^[a-zA-Z0-9_.-]{{1,64}}$'"),
-        _strict("needs `additionalProperties: false` of every object", is_open, _MATRIX,
+        _strict_limit("needs `additionalProperties: false` of every object", is_open, _MATRIX,
                 "For 'object' type, 'additionalProperties' must be explicitly set to false",
                 fix="strict"),
-        _strict("does not accept true or false for a schema", is_boolean, _MATRIX,
+        _strict_limit("does not accept true or false for a schema", is_boolean, _MATRIX,
                 "Boolean schemas are not supported in strict tools."),
-        *_no_bounds(),
-        *_no("minLength maxLength", _DOCS, _UNSUPPORTED),
-        *_no("maxItems", _ARRAYS, _UNSUPPORTED),
-        _strict("accepts only 0 and 1 for minItems",
+        *_refused_bounds(),
+        *_refused_keywords("minLength maxLength", _DOCS, _UNSUPPORTED),
+        *_refused_keywords("maxItems", _ARRAYS, _UNSUPPORTED),
+        _strict_limit("accepts only 0 and 1 for minItems",
                 lambda node: node.keys.get("minItems", 0) not in (0, 1), _ARRAYS,
                 "For '{node.kind}' type, 'minItems' values other than 0 or 1 are not supported",
                 fix="strict"),
-        *_no("uniqueItems", _DOCS, _UNSUPPORTED),
-        *_no("oneOf not if prefixItems contains patternProperties propertyNames minProperties "
-             "maxProperties dependentSchemas dependentRequired dependencies unevaluatedProperties "
-             "unevaluatedItems", _DOCS, "'KEYWORD' is not supported", inferred=True),
-        _strict("does not accept `$ref` within allOf",
+        *_refused_keywords("uniqueItems", _DOCS, _UNSUPPORTED),
+        *_refused_keywords("oneOf not if prefixItems contains patternProperties propertyNames "
+             "minProperties maxProperties dependentSchemas dependentRequired "
+             "dependencies unevaluatedProperties unevaluatedItems", _DOCS,
+             "'KEYWORD' is not supported", inferred=True),
+        _strict_limit("does not accept `$ref` within allOf",
                 lambda node: node.led == "allOf" and "$ref" in node.keys, _DOCS,
                 "allOf with $ref is not supported", fix="strict"),
-        _strict("does not accept objects or lists in an enum",
+        _strict_limit("does not accept objects or lists in an enum",
                 lambda node: any(isinstance(value, dict | list) for value in node.enum), _DOCS,
                 "Complex types within enums are not supported"),
-        _strict("does not know this `format`", odd_format(FORMATS), _DOCS,
+        _strict_limit("does not know this `format`", odd_format(FORMATS), _DOCS,
                 "format '{node.keys[format]}' is not supported", inferred=True, fix="strict"),
-        _strict("does not accept a lookaround, \\b or backreference in a pattern",
+        _strict_limit("does not accept a lookaround, \\b or backreference in a pattern",
                 lambda node: is_uncompiled(node.keys.get("pattern")), _DOCS,
                 "the pattern uses an unsupported feature", fix="strict"),
-        _strict("needs a type, enum, const or anyOf",
+        _strict_limit("needs a type, enum, const or anyOf",
                 is_typeless("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"),
                 _DOCS, "a schema must have a type, enum, const, anyOf or allOf", inferred=True),
-        _strict("does not accept a schema that refers to itself ({ref})", refers_to_itself, _MATRIX,
+        _strict_limit("does not accept a schema that refers to itself ({ref})", refers_to_itself,
+         _MATRIX,
                 "Recursive schemas are not supported: {ref}"),
     ),
     of_request=(
@@ -275,7 +279,7 @@ LIMITS = LimitTable(
         _request(
             f"accepts {_MOST_OPTIONAL} optional parameters of strict tools in a request, not "
             f"{{count}}"
-        , _in_all(_OPTIONAL, _MOST_OPTIONAL),
+        , _request_limit(_OPTIONAL, _MOST_OPTIONAL),
                  Citation("https://github.com/elie222/inbox-zero/issues/2323"), f"Schemas contains "
                  f"too many optional parameters ({{count}}), which would make grammar compilation "
                  f"inefficient. Reduce the number of optional parameters in your tool schemas "
@@ -283,7 +287,7 @@ LIMITS = LimitTable(
         _request(
             f"accepts {_MOST_UNIONS} parameters with several types in strict tools in a "
             f"request, not {{count}}"
-        , _in_all(_UNIONS, _MOST_UNIONS),
+        , _request_limit(_UNIONS, _MOST_UNIONS),
                  Citation("recordings of rig, anthropic/strict_schema_limits (docs/wire.md, "
                           "section 1)"), f"Schemas contains too many parameters with union types "
                  f"({{count}} parameters with type arrays or anyOf). Reduce the number of nullable "

@@ -15,8 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from playground.protocols.anthropic import limits
-from playground.protocols.limits import SentTool
-from playground.protocols.request import dicts, member, placed
+from playground.protocols.request import dicts, indexed_dicts, member
 from playground.protocols.server import (
     ANY,
     BadRequest,
@@ -24,8 +23,9 @@ from playground.protocols.server import (
     Phrases,
     Shape,
     check_shape,
-    must,
+    predicate_rule,
 )
+from playground.protocols.tool_limits import SentTool
 
 _TOOLS = limits.REFERENCE
 _REFERENCE = Citation("Anthropic API reference: Messages")
@@ -107,22 +107,22 @@ _SPEAKERS = {
 
 
 @dataclass(frozen=True)
-class _Says(Phrases):
+class _AnthropicPhrases(Phrases):
     source: Citation
 
-    def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
+    def refuse_type(self, value: Any, where: str, shape: Shape) -> BadRequest:
         return self.source.refusal(f"{where}: {shape.name}")
 
-    def missing(self, where: str, shape: Shape) -> BadRequest:
+    def refuse_missing(self, where: str, shape: Shape) -> BadRequest:
         return self.source.refusal(f"{where}: {_NEEDED}")
 
-    def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
+    def refuse_unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
         return self.source.refusal(f"{self.join(where, name)}: Extra inputs are not permitted")
 
-    def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
+    def refuse_variant(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
         return _BLOCKS.refusal(_odd_tag(where, value.get(shape.tag), shape.variants))
 
-    def within(self, where: str, shape: Shape, kind: str = "") -> str:
+    def inner_place(self, where: str, shape: Shape, kind: str = "") -> str:
         return f"{where}.{kind}" if kind and shape.tag == "type" else where
 
 
@@ -135,13 +135,13 @@ def _odd_tag(where: str, kind: Any, known: Iterable[str]) -> str:
 
 
 
-def _that(
+def _rule_shape(
     holds: Callable[[Any], object], words: str, source: Citation = _CONTENT, **more: Any
 ) -> Shape:
     """A rule that `holds` of a value; `words` follow its place in the message, or are the
     message."""
     words = words if words.startswith("messages") else "{where}" + words
-    return Shape(rules=(must(holds, words, source),), **more)
+    return Shape(rules=(predicate_rule(holds, words, source),), **more)
 
 
 def _kind(value: Any) -> Any:
@@ -218,102 +218,106 @@ def _system_kind(block: Any, where: str) -> BadRequest | None:
     return _SYSTEM.refusal(_odd_tag(where, kind, _OF_SYSTEM))
 
 
-_CACHE = _that(lambda value: value is None or _kind(value) == "ephemeral",
+_CACHE = _rule_shape(lambda value: value is None or _kind(value) == "ephemeral",
     ".type: Input should be 'ephemeral'", _TOOLS)
-_WORDS = _that(lambda block: block.get("text"), f"messages: {_NO_TEXT}", _EMPTY)
+_WORDS = _rule_shape(lambda block: block.get("text"), f"messages: {_NO_TEXT}", _EMPTY)
 _BASE64 = Shape(rules=(_image_size,), members={
-    "media_type": _that(lambda value: value in _MEDIA,
+    "media_type": _rule_shape(lambda value: value in _MEDIA,
         ": Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'", _IMAGES),
-    "data": _that(_is_base64, ": Invalid base64 data", _CONTENT_ASSUMED),
+    "data": _rule_shape(_is_base64, ": Invalid base64 data", _CONTENT_ASSUMED),
 })
-_SOURCE = _that(_is_source,
+_SOURCE = _rule_shape(_is_source,
     ": Input tag found does not match any of the expected tags: 'base64', 'file', 'url'",
     kind=dict, name=_NEEDED, variants={"base64": _BASE64})
 _IMAGE = Shape(required=("source",), members={"source": _SOURCE})
-_DOCUMENT = Shape(required=("source",), members={"source": _that(_is_document,
+_DOCUMENT = Shape(required=("source",), members={"source": _rule_shape(_is_document,
     ": Input tag found does not match any of the expected tags: 'base64', 'content', 'file', "
     "'text', 'url'", kind=dict, name=_NEEDED)})
-_PIECE = _that(_kind, f".type: {_NEEDED}", closed=True, variants={
+_PIECE = _rule_shape(_kind, f".type: {_NEEDED}", closed=True, variants={
     "text": _WORDS, "image": _IMAGE, "document": _DOCUMENT,
     **dict.fromkeys(("search_result", "tool_reference", "browser_state"), ANY)})
 _RESULT = Shape(required=("tool_use_id",), members={
     "tool_use_id": Shape(str, _NEEDED), "content": Shape((str, list), _LIST, each=_PIECE)},
     rules=(
-        must(lambda block: block.get("is_error") is not True or block.get("content"),
+        predicate_rule(lambda block: block.get("is_error") is not True or block.get("content"),
             "{where}: content cannot be empty if `is_error` is true", _EMPTY_ERROR),
-        must(lambda block: block.get("is_error") is not True or _is_plain_failure(block),
+        predicate_rule(lambda block: block.get("is_error") is not True or _is_plain_failure(block),
             "{where}: all content must be type 'text' if 'is_error' is true", _ALL_TEXT),
     ))
 _CALL = Shape(required=("id", "name", "input"), members={
-    "id": _that(lambda value: isinstance(value, str) and _ID.fullmatch(value),
+    "id": _rule_shape(lambda value: isinstance(value, str) and _ID.fullmatch(value),
         ": String should match pattern '^[a-zA-Z0-9_-]+$'"),
     "name": Shape(rules=(_call_name,)),
-    "input": Shape(dict, _OBJECT, phrases=_Says(_INPUT)),
+    "input": Shape(dict, _OBJECT, phrases=_AnthropicPhrases(_INPUT)),
 })
-_BLOCK = _that(lambda block: isinstance(_kind(block), str), f".type: {_NEEDED}",
+_BLOCK = _rule_shape(lambda block: isinstance(_kind(block), str), f".type: {_NEEDED}",
     members={"cache_control": _CACHE}, closed=True, variants={
         "text": ANY,
         "image": _IMAGE,
         "document": _DOCUMENT,
         "tool_use": _CALL,
         "tool_result": _RESULT,
-        "thinking": _that(lambda it: isinstance(it.get("signature"), str) and "thinking" in it,
+        "thinking": _rule_shape(lambda it: isinstance(it.get("signature"),
+         str) and "thinking" in it,
             f".signature: {_NEEDED}", members={"thinking": _STRING}),
-        "redacted_thinking": _that(lambda it: isinstance(it.get("data"), str) and it["data"],
+        "redacted_thinking": _rule_shape(lambda it: isinstance(it.get("data"), str) and it["data"],
             f".data: {_NEEDED}"),
         **dict.fromkeys(_OTHER_BLOCKS.split(), ANY),
     })
 _SPOKEN = Shape(rules=(
-    must(lambda message: isinstance(message.get("content"), str | list),
+    predicate_rule(lambda message: isinstance(message.get("content"), str | list),
         "{where}" + f".content: {_LIST}", _CONTENT),
     _blank_text,
-    ), members={"content": Shape(each=_BLOCK)}, phrases=_Says(_CONTENT))
+    ), members={"content": Shape(each=_BLOCK)}, phrases=_AnthropicPhrases(_CONTENT))
 _SYSTEM_BLOCK = Shape(rules=(_system_kind,), variants={"text": _WORDS})
 _SYSTEM_MESSAGE = Shape(members={
     "content": Shape((str, list), _LIST, null=True, each=_SYSTEM_BLOCK)})
 _MESSAGES = {"user": _SPOKEN, "assistant": _SPOKEN, "system": _SYSTEM_MESSAGE}
-_MESSAGE = _that(lambda value: isinstance(value, dict) and str(value.get("role")) in _MESSAGES,
+_MESSAGE = _rule_shape(lambda value: isinstance(value,
+     dict) and str(value.get("role")) in _MESSAGES,
     ".role: Input should be 'user', 'assistant' or 'system'", _REFERENCE,
     tag="role", variants=_MESSAGES)
 _TOOL = Shape(required=("name", "input_schema"), members={
     "name": Shape(str, _NEEDED),
-    "input_schema": _that(lambda value: value is not None, f": {_NEEDED}", _TOOLS,
+    "input_schema": _rule_shape(lambda value: value is not None, f": {_NEEDED}", _TOOLS,
         kind=(dict, type(None)), name=_OBJECT),
     "description": _STRING,
     **dict.fromkeys(("strict", "eager_input_streaming", "defer_loading"), _FLAG),
     "cache_control": _CACHE,
 })
-_CHOICE = _that(lambda choice: _kind(choice) in ("auto", "any", "tool", "none"),
+_CHOICE = _rule_shape(lambda choice: _kind(choice) in ("auto", "any", "tool", "none"),
     ": Input tag does not match any of the expected tags: 'auto', 'any', 'tool', 'none'", _TOOLS,
     null=True, variants={
-        "none": _that(lambda choice: "disable_parallel_tool_use" not in choice,
+        "none": _rule_shape(lambda choice: "disable_parallel_tool_use" not in choice,
             ".disable_parallel_tool_use: Extra inputs are not permitted", _TOOLS)})
-_FORM = _that(lambda form: _kind(form) == "json_schema", ".type: Input should be 'json_schema'",
-    _FORMAT, null=True, required=("schema",), phrases=_Says(_FORMAT),
+_FORM = _rule_shape(lambda form: _kind(form) == "json_schema",
+     ".type: Input should be 'json_schema'",
+    _FORMAT, null=True, required=("schema",), phrases=_AnthropicPhrases(_FORMAT),
     members={"schema": Shape(dict, _NEEDED)})
-_THINKS = _that(lambda thinking: _kind(thinking) in _THINKING_KINDS,
+_THINKS = _rule_shape(lambda thinking: _kind(thinking) in _THINKING_KINDS,
     ": Input tag does not match any of the expected tags: " + ", ".join(map(repr, _THINKING_KINDS)),
     _THINKING,
     null=True, variants={
-        "enabled": _that(lambda it: isinstance(it.get("budget_tokens"), int)
+        "enabled": _rule_shape(lambda it: isinstance(it.get("budget_tokens"), int)
             and it["budget_tokens"] >= 1024,
             ".budget_tokens: Input should be greater than or equal to 1024", _THINKING)})
 _SERVER_OR_OWN = Shape(dict, _OBJECT, untagged="custom", variants={"custom": _TOOL})
 _BODY = Shape(closed=True, required=("model", "max_tokens", "messages"), members={
-    "model": _that(lambda value: isinstance(value, str) and value,
+    "model": _rule_shape(lambda value: isinstance(value, str) and value,
         ": String should have at least 1 character", _REFERENCE),
-    "max_tokens": _that(lambda value: type(value) is int and value >= 1,
+    "max_tokens": _rule_shape(lambda value: type(value) is int and value >= 1,
         ": Input should be greater than or equal to 1", _REFERENCE),
-    "tools": Shape(list, _LIST, each=_SERVER_OR_OWN, phrases=_Says(_TOOLS)),
+    "tools": Shape(list, _LIST, each=_SERVER_OR_OWN, phrases=_AnthropicPhrases(_TOOLS)),
     "tool_choice": _CHOICE,
-    "temperature": _that(lambda value: isinstance(value, int | float) and 0 <= value <= 1,
+    "temperature": _rule_shape(lambda value: isinstance(value, int | float) and 0 <= value <= 1,
         ": range: 0..1", _ASSUMED),
-    "messages": _that(len, ": at least one message is required", _REFERENCE,
+    "messages": _rule_shape(len, ": at least one message is required", _REFERENCE,
         kind=list, name=_LIST, each=_MESSAGE),
     "system": Shape((str, list), _LIST, each=Shape(rules=(
-        must(lambda block: _kind(block) == "text" and block.get("text"),
+        predicate_rule(lambda block: _kind(block) == "text" and block.get("text"),
             "{where}" + f": {_NO_TEXT}", _EMPTY),
-        must(lambda block: str(block["text"]).strip(), "{where}" + f": {_BLANK_TEXT}", _BLANK),
+        predicate_rule(lambda block: str(block["text"]).strip(), "{where}" + f": {_BLANK_TEXT}",
+         _BLANK),
     ))),
     "thinking": _THINKS,
     "output_config": Shape(dict, _OBJECT, null=True, members={"format": _FORM}),
@@ -327,7 +331,7 @@ _BODY = Shape(closed=True, required=("model", "max_tokens", "messages"), members
 def check(body: Mapping[str, Any]) -> None:
     """Raises BadRequest, in Anthropic's own words, for the first invalid item. What needs a beta
     header is accepted without one: which betas have become usual changes too often."""
-    check_shape(body, _BODY, _Says(_REFERENCE))
+    check_shape(body, _BODY, _AnthropicPhrases(_REFERENCE))
     _check_tools(body)
     _check_history(body["messages"])
     _check_prefill(body["messages"][-1], body["model"])
@@ -349,7 +353,7 @@ def _check_tools(body: Mapping[str, Any]) -> None:
             members=entry,
             words={"where": f"tools.{place}.custom"},
         )
-        for place, entry in placed(body.get("tools"))
+        for place, entry in indexed_dicts(body.get("tools"))
         if entry.get("type", "custom") == "custom"  # server tools are run by the provider
     ]
     limits.LIMITS.check(sent_tools)
@@ -474,7 +478,7 @@ def _check_history(messages: Sequence[Mapping[str, Any]]) -> None:
             raise _ASSUMED.refusal(f"{turn.where}: `tool_use` ids must be unique")
         seen |= set(open_ids)
     if open_ids:
-        raise _unanswered(turns[-1].where, open_ids)
+        raise _unanswered_refusal(turns[-1].where, open_ids)
 
 
 def _check_filled(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -582,10 +586,12 @@ def _check_results(turn: _JoinedMessages, open_ids: Sequence[str]) -> None:
     missing = [call_id for call_id in open_ids if call_id not in answered]
     if missing:
         late = set(missing) <= set(given_ids)
-        raise _unanswered(turn.where, missing, _RESULTS_FIRST if late else _UNANSWERED)
+        raise _unanswered_refusal(turn.where, missing, _RESULTS_FIRST if late else _UNANSWERED)
 
 
-def _unanswered(where: str, ids: Sequence[str], source: Citation = _UNANSWERED) -> BadRequest:
+def _unanswered_refusal(
+    where: str, ids: Sequence[str], source: Citation = _UNANSWERED
+) -> BadRequest:
     return source.refusal(
         f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: "
         f"{', '.join(ids)}. Each `tool_use` block must have a corresponding `tool_result` block in "

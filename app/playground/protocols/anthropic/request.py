@@ -16,25 +16,25 @@ from playground.protocols.anthropic import FACTS, limits
 from playground.protocols.base import WireRequest
 from playground.protocols.encoder import (
     CUT,
-    Exact,
+    ExactJson,
     Ids,
     Names,
     Notes,
     exact_object,
-    foretell,
     freeform_note,
     input_object,
-    led_by_system,
     message_members,
+    move_system_messages,
     no_tools_note,
     own_block,
     own_members,
+    preflight,
     stop_words,
     tool_extra,
     wire_request,
     with_sound_arguments,
 )
-from playground.protocols.parameters import in_own_words
+from playground.protocols.parameters import translate_params
 from playground.protocols.request import (
     AnswerMessage,
     Body,
@@ -45,8 +45,8 @@ from playground.protocols.request import (
     ResultMessage,
     call_part,
     dicts,
+    indexed_dicts,
     params_of,
-    placed,
     rest_of,
     text_of,
 )
@@ -92,8 +92,8 @@ _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /v1/messages."""
     notes = Notes()
-    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
-    request = led_by_system(request, notes)
+    request = with_sound_arguments(translate_params(PROTOCOL, request), notes)
+    request = move_system_messages(request, notes)
     body: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.params.get("max_tokens") or DEFAULT_MAX_TOKENS,
@@ -103,7 +103,7 @@ def encode(request: ModelRequest) -> WireRequest:
     body["messages"] = _messages(request, notes)
     if request.offered:
         body["tools"] = [_tool(tool, notes) for tool in request.offered]
-        foretell(request.offered, limits.LIMITS, notes)
+        preflight(request.offered, limits.LIMITS, notes)
         if len(request.offered) < len(request.tools):
             notes.add("Only the allowed tools were sent: Anthropic cannot express a subset.")
         if (choice := _choice(request.choice)) is not None:
@@ -111,13 +111,13 @@ def encode(request: ModelRequest) -> WireRequest:
     else:
         no_tools_note(request, notes)
     _add_params(body, request, notes)
-    _foretell({**body, **request.own, **request.extra}, request, notes)
+    _preflight({**body, **request.own, **request.extra}, request, notes)
     if request.stream:
         body["stream"] = True
     return wire_request(request, FACTS.path, VERSION, body, notes)
 
 
-def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> None:
+def _preflight(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> None:
     """Notes what will be refused. It is sent as requested: no setting is changed silently."""
     model, thinking = normalize_model(request.model), body.get("thinking")
     kind = thinking.get("type") if isinstance(thinking, Mapping) else None
@@ -235,7 +235,7 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
             case "results":
                 role = "user"
                 blocks = [_result(part, ids, notes) for part in message.parts]
-                blocks += _beside(message, notes)
+                blocks += _failed_images(message, notes)
             case "user" | "system":
                 role = message.role
                 blocks = [block for part in message.parts for block in _prompt(part, notes)]
@@ -252,7 +252,7 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
         else:
             messages.append({**own, "role": role, "content": blocks})
     _end_in_text(messages, notes)
-    _foretell_system(messages, request.model, notes)
+    _preflight_system(messages, request.model, notes)
     return messages
 
 
@@ -265,7 +265,7 @@ def _end_in_text(messages: Sequence[Mapping[str, Any]], notes: Notes) -> None:
                 notes.add("White space at the end of the last answer was left out.")
 
 
-def _foretell_system(messages: Sequence[Mapping[str, Any]], model: str, notes: Notes) -> None:
+def _preflight_system(messages: Sequence[Mapping[str, Any]], model: str, notes: Notes) -> None:
     """Notes that a system message may be refused. It is sent anyway."""
     roles = ["", *(message["role"] for message in messages), "assistant"]
     for before, role, after in zip(roles, roles[1:], roles[2:], strict=False):
@@ -313,7 +313,7 @@ def _answered_server_calls(messages: Sequence[Message]) -> frozenset[str]:
             elif part.kind == "server_result" and _is_whole(part):
                 served_ids |= open_ids & {part.call_id}
         served_ids |= open_ids & {
-            _caller(_own(part)) for part in message.parts if part.kind == "call"
+            _caller(_own_block(part)) for part in message.parts if part.kind == "call"
         }
         if message is messages[-1]:
             served_ids |= open_ids
@@ -321,7 +321,7 @@ def _answered_server_calls(messages: Sequence[Message]) -> frozenset[str]:
     return frozenset(served_ids)
 
 
-def _own(part: MessagePart) -> dict[str, Any]:
+def _own_block(part: MessagePart) -> dict[str, Any]:
     """The original block of a part, if received by this protocol."""
     block = part.meta.get("block") if part.protocol == PROTOCOL else None
     return dict(block) if isinstance(block, Mapping) else {}
@@ -330,7 +330,7 @@ def _own(part: MessagePart) -> dict[str, Any]:
 def _is_whole(part: MessagePart) -> bool:
     """Whether one of the provider's own blocks is complete and can be sent back."""
     sound = part.kind != "server_call" or exact_object(part.text or "{}") is not None
-    return part.complete and sound and bool(_own(part))
+    return part.complete and sound and bool(_own_block(part))
 
 
 def _caller(block: Mapping[str, Any]) -> str:
@@ -345,7 +345,7 @@ def _blocks(
     """The content blocks of a turn, except those that would make the request fail."""
     blocks: list[dict[str, Any]] = []
     for part in message.parts:
-        own = _own(part)
+        own = _own_block(part)
         match part.kind:
             case "text" | "refusal":
                 # Citations of an incomplete block may refer to content that is not sent.
@@ -356,24 +356,24 @@ def _blocks(
                     _call(part, own=own, served=served, ids=ids, names=names, notes=notes)
                 )
             case _ if not own:
-                notes.foreign(part)
+                notes.note_foreign_part(part)
             case "thinking" if not _is_signed(own) and (
                 # A server that signs nothing (Kimi, LM Studio) may still want it back; one that
                 # signs has signed all thinking that another block follows.
                 not part.complete or part is message.parts[-1] or own.get("type") != "thinking"
             ):
-                notes.left_out(part, "came without their signature")
+                notes.note_omission(part, "came without their signature")
             case "thinking" if not part.complete:
-                notes.left_out(part, CUT)  # its signature may be cut, too
+                notes.note_omission(part, CUT)  # its signature may be cut, too
             case "thinking":
                 is_text = own.get("type") == "thinking"
                 blocks.append({**own, "thinking": part.text} if is_text else own)
             case "server_call" | "server_result" if part.call_id not in served:
-                notes.left_out(part, "came incomplete or without their counterpart")
+                notes.note_omission(part, "came incomplete or without their counterpart")
             case "server_call":
-                blocks.append({**own, "input": exact_object(part.text) or Exact("{}")})
+                blocks.append({**own, "input": exact_object(part.text) or ExactJson("{}")})
             case _ if not part.complete:
-                notes.left_out(part, CUT)
+                notes.note_omission(part, CUT)
             case _:
                 blocks.append(own)
     return blocks
@@ -389,8 +389,8 @@ def _call(
 ) -> dict[str, Any]:
     if (caller := _caller(own)) and caller not in served:
         del own["caller"]
-    own |= {"type": "tool_use", "id": ids.of_call(part)}
-    return {**own, "name": names.of(part.name), "input": input_object(part)}
+    own |= {"type": "tool_use", "id": ids.assign_call_id(part)}
+    return {**own, "name": names.allowed_name(part.name), "input": input_object(part)}
 
 
 def _is_signed(block: Mapping[str, Any]) -> bool:
@@ -402,7 +402,7 @@ def _result(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any]:
     result: dict[str, Any] = {
         **own_members(part.meta, part, PROTOCOL, notes),
         "type": "tool_result",
-        "tool_use_id": ids.of_result(part.call_id),
+        "tool_use_id": ids.take_result_id(part.call_id),
     }
     pieces = list[dict[str, Any]]()
     for piece, own in part.pieces or [(content, {}) for content in part.content]:
@@ -427,7 +427,7 @@ def _result(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any]:
     return result
 
 
-def _beside(message: Message, notes: Notes) -> list[dict[str, Any]]:
+def _failed_images(message: Message, notes: Notes) -> list[dict[str, Any]]:
     """The images of failed results (which may have text only), after all results."""
     failed = (piece for part in message.parts if part.is_error for piece in part.content)
     images = [_piece(piece) for piece in failed if piece.type == "image"]
@@ -480,7 +480,7 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
 
 
 def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
-    for place, message in placed(body.get("messages")):
+    for place, message in indexed_dicts(body.get("messages")):
         content, at = message.get("content"), ("messages", place)
         if message.get("role") == "assistant":
             text = [{"type": "text", "text": content}]
@@ -496,7 +496,7 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
         if isinstance(content, str):
             yield from notes.messages(content, at, role, own)
             continue
-        for number, block in placed(content):
+        for number, block in indexed_dicts(content):
             if block.get("type") == "tool_result":
                 id_, failed = str(block.get("tool_use_id") or ""), block.get("is_error") is True
                 beside = rest_of(block, "type", "tool_use_id", "is_error", "content")

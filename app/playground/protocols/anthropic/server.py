@@ -30,9 +30,9 @@ from playground.protocols.server import (
     ReplyBlock,
     SideEndpoint,
     Tag,
-    compact,
+    compact_json,
     delta_pause,
-    encoded,
+    encode_json,
     object_of,
     pieces,
     tokens,
@@ -78,7 +78,7 @@ def count(body: bytes, headers: Mapping[str, str], target: str = "", created: in
         if name in data:
             raise _COUNTS.refusal(f"{name}: Extra inputs are not permitted")
     parsed = _parse_data({**data, "max_tokens": _NO_LIMIT})
-    return encoded({"input_tokens": parsed.input_tokens})
+    return encode_json({"input_tokens": parsed.input_tokens})
 
 
 def _data(body: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _parse_data(data: Mapping[str, Any]) -> ParsedRequest:
         "format": answer_form(data)[1],
     }
     request = model_request(READER, data, tuple(map(_tool, entries)), params)
-    spent = tokens(compact([data["messages"], data.get("tools"), request.system]))
+    spent = tokens(compact_json([data["messages"], data.get("tools"), request.system]))
     return ParsedRequest(request, spent)
 
 
@@ -115,7 +115,7 @@ def _frame(event: Mapping[str, Any], pause: float = 0.0, tag: Tag = "other") -> 
 
 
 def _sse(event: Mapping[str, Any]) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
+    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encode_json(event))
 
 
 def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterator[OutgoingFrame]:
@@ -138,7 +138,7 @@ def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterato
         {
             "type": "message_delta",
             "delta": {"stop_reason": _stop_reason(reply), "stop_sequence": None},
-            "usage": {"input_tokens": parsed.input_tokens, "output_tokens": _spent(reply)},
+            "usage": {"input_tokens": parsed.input_tokens, "output_tokens": _output_tokens(reply)},
         },
         tag="finish",
     )
@@ -184,8 +184,8 @@ def _whole_block(block: ReplyBlock, index: int, stamp: IdSource) -> str:
     """The JSON text of a block; a call's arguments are copied exactly."""
     value = _block(block, index, stamp, whole=True)
     if block.kind != "call":
-        return compact(value)
-    return compact(value).removesuffix("{}}") + _input(block.text) + "}"
+        return compact_json(value)
+    return compact_json(value).removesuffix("{}}") + _input(block.text) + "}"
 
 
 def _input(text: str) -> str:
@@ -193,14 +193,14 @@ def _input(text: str) -> str:
     try:
         load_spelled(text or "{}")
     except ValueError:
-        return compact(text)
+        return compact_json(text)
     return text or "{}"
 
 
-def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
+def answer_body(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
     message = _message(parsed, stamp) | {"stop_reason": _stop_reason(reply)}
-    head = compact(message | {"usage": _usage(parsed, _spent(reply))})
+    head = compact_json(message | {"usage": _usage(parsed, _output_tokens(reply))})
     content = ",".join(_whole_block(block, i, stamp) for i, block in enumerate(reply.blocks))
     text = f'{head[:-1]},"content":[{content}]}}'
     # A lone surrogate is inside a string: its escape is valid JSON there.
@@ -232,7 +232,7 @@ def _stop_reason(reply: ModelReply) -> str:
     return _STOP.get(reply.stop, reply.stop)
 
 
-def _spent(reply: ModelReply) -> int:
+def _output_tokens(reply: ModelReply) -> int:
     return sum(tokens(block.text) + (12 if block.kind == "call" else 0) for block in reply.blocks)
 
 
@@ -241,7 +241,7 @@ def _error_object(problem: BadRequest) -> dict[str, Any]:
 
 
 def error(problem: BadRequest, request_id: str) -> bytes:
-    return encoded(_error_object(problem) | {"request_id": request_id})
+    return encode_json(_error_object(problem) | {"request_id": request_id})
 
 
 def error_frame(problem: BadRequest) -> bytes:
@@ -272,7 +272,7 @@ def _headers(request_id: str) -> Mapping[str, str]:
 def models(created: int) -> bytes:
     entries = [_model_entry(name) for name in MODELS]
     page = {"data": entries, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
-    return compact(page).encode()
+    return compact_json(page).encode()
 
 
 def _model_entry(name: str) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def _model_entry(name: str) -> dict[str, Any]:
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """One model; every name exists here."""
-    return encoded(_model_entry(target.rpartition("/")[2]))
+    return encode_json(_model_entry(target.rpartition("/")[2]))
 
 
 def _unauthorised(sentence: str) -> BadRequest:
@@ -303,7 +303,7 @@ END = ProviderServer(
     key=key,
     parse=parse,
     frames=frames,
-    whole=whole,
+    whole=answer_body,
     error=error,
     error_frame=error_frame,
     kinds=_KINDS,

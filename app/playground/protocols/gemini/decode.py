@@ -15,9 +15,9 @@ from typing import Any, Literal
 from playground.core.events import EndReason, PartKind, Usage
 from playground.core.json_values import MOST_DEEP
 from playground.protocols.base import Codec, ModelInfo, error_sentence, model_entries, wire_id
-from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
+from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, ReadOutcome
 from playground.protocols.gemini.request import MODELS_PATH, QUIRKS, encode, key_header, split_part
-from playground.protocols.raw_json import Quoted, alike, joined
+from playground.protocols.raw_json import JsonText, is_same_value, join_pieces
 
 _KNOWN = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})
 _OPAQUE: Mapping[str, PartKind] = {
@@ -36,7 +36,7 @@ _ABOUT = (
 """Metadata of a whole candidate; the last value counts."""
 
 Prose = Literal["text", "thinking"]
-Where = tuple[Quoted, *tuple[str | int, ...]]
+Where = tuple[JsonText, *tuple[str | int, ...]]
 """The JSON text of an event, and the path of a value in it."""
 
 Path = tuple[str | int, ...]
@@ -111,14 +111,14 @@ class _Reader:
         self._meta: dict[str, Any] = {}
         self._others: dict[int, list[Any]] = {}
 
-    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> ReadOutcome:
         if not _KNOWN & value.keys():
             return "unknown"
         for key, name in (("responseId", "id"), ("modelVersion", "model")):
             if isinstance(value.get(key), str) and value[key]:
                 self._meta.setdefault(name, value[key])
         self._count(value.get("usageMetadata"))
-        quoted, candidates = Quoted(text), value.get("candidates")
+        quoted, candidates = JsonText(text), value.get("candidates")
         for place, candidate in enumerate(candidates if isinstance(candidates, list) else []):
             index = _tokens(candidate.get("index")) if isinstance(candidate, dict) else None
             if not isinstance(candidate, dict):
@@ -223,15 +223,15 @@ class _Reader:
             self._take_text(part, part["text"])
         elif part.keys() <= _SIGNED:
             # A signature alone: thinking whose text is not disclosed.
-            self._verbatim("thinking", part)
+            self._add_verbatim("thinking", part)
         else:
             name = next((key for key in part if key in _OPAQUE), "")
             text = where[0].member(*where[1:], name) if name else ""
-            own = self._verbatim(_OPAQUE.get(name, "other"), part, text, name)
+            own = self._add_verbatim(_OPAQUE.get(name, "other"), part, text, name)
             if own is not None and name:
                 self._answer.locate(own, *where[1:], name)
 
-    def _verbatim(
+    def _add_verbatim(
         self, kind: PartKind, part: Mapping[str, Any], text: str = "", name: str = ""
     ) -> OpenPart | None:
         if not part:
@@ -242,7 +242,9 @@ class _Reader:
         meta: dict[str, Any] = {"part": dict(part), "verbatim": True}
         if name:
             meta |= {"as_object": True, "type": name}
-        return self._answer.whole(kind, text, name, id_ if isinstance(id_, str) else "", **meta)
+        return self._answer.add_whole_part(
+            kind, text, name, id_ if isinstance(id_, str) else "", **meta
+        )
 
     def _take_text(self, part: Mapping[str, Any], text: str) -> None:
         """A delta of the current text, or a part of its own if it is signed."""
@@ -250,9 +252,9 @@ class _Reader:
         own = {key: item for key, item in part.items() if key not in ("text", "thought")}
         if own and text:
             self._end_prose()
-            self._answer.whole(kind, text, part=own)
+            self._answer.add_whole_part(kind, text, part=own)
         elif own:
-            self._verbatim("thinking", part)
+            self._add_verbatim("thinking", part)
         elif text:
             if self._prose is None or self._prose.kind != kind:
                 self._end_prose()
@@ -270,10 +272,10 @@ class _Reader:
         """A whole call, or a piece of one whose arguments are streamed by path."""
         name, goes_on = call.get("name"), call.get("willContinue") is True
         partials = call.get("partialArgs")
-        if self._strays(call):
+        if self._reject_stray(call):
             return
         if self._call is None or (name and not self._goes_on_with(self._call, call)):
-            self._tear()
+            self._break_off_call()
             if not call:
                 self._answer.warn("empty_call", "A call had neither a name nor arguments.")
                 return
@@ -296,7 +298,7 @@ class _Reader:
         """Whether this is the next piece of the open call, although it repeats its name."""
         return bool(open_.provider_id) and call.get("id") == open_.provider_id
 
-    def _strays(self, call: Mapping[str, Any]) -> bool:
+    def _reject_stray(self, call: Mapping[str, Any]) -> bool:
         """Whether this piece belongs to another call than the open one, or to an interrupted one.
 
         The pieces in between cannot be assigned safely, so neither call is ever complete.
@@ -313,10 +315,10 @@ class _Reader:
         if stray:
             self._torn.add(id_)
             self._answer.warn("mixed_calls", f"A piece of call {id_[:80]!r} came out of order.")
-            self._tear()
+            self._break_off_call()
         return stray
 
-    def _tear(self) -> None:
+    def _break_off_call(self) -> None:
         """Ends the open call as incomplete; further pieces of it are ignored."""
         if self._call is not None:
             self._torn.add(self._call.provider_id)
@@ -349,11 +351,11 @@ class _Reader:
         text = args if is_packed else source
         if open_.pieces:
             # They came before, in pieces or whole: this is no more of them, but all of them.
-            before = joined(open_.pieces)
+            before = join_pieces(open_.pieces)
             closing = "" if self._arguments.broken else self._arguments.close()
-            if alike(before, text):
+            if is_same_value(before, text):
                 return
-            if not alike(before + closing, text):
+            if not is_same_value(before + closing, text):
                 self._answer.warn_of(
                     open_,
                     "arguments_replaced",
@@ -439,10 +441,10 @@ def models(value: Any) -> tuple[ModelInfo, ...]:
 
     Spec: https://ai.google.dev/api/models#method:-models.list
     """
-    return tuple(_model(entry) for entry in model_entries(value, "models") if _answers(entry))
+    return tuple(_model(entry) for entry in model_entries(value, "models") if _can_answer(entry))
 
 
-def _answers(entry: Mapping[str, Any]) -> bool:
+def _can_answer(entry: Mapping[str, Any]) -> bool:
     methods = entry.get("supportedGenerationMethods")
     return "generateContent" in methods if isinstance(methods, list) else True
 

@@ -21,7 +21,7 @@ from playground.protocols.editable_answer import (
 from playground.protocols.encoder import exact_object, sound_object
 from playground.protocols.gemini.request import split_part
 from playground.protocols.history_form import HistoryForm, ResultEdit
-from playground.protocols.raw_json import Changes, Path, Quoted, dumped
+from playground.protocols.raw_json import Changes, JsonText, Path, dump_ascii
 from playground.protocols.request import Body
 
 _OWN = "candidate"
@@ -41,11 +41,13 @@ def edit(answer: EditableAnswer) -> None:
     text = answer.joined_reasons
     target: EditableFrame | None = None
     if answer.taken and answering:
-        finishing = [frame for frame in emptied if frame.at(*_at(frame), "finishReason")]
+        finishing = [
+            frame for frame in emptied if frame.value_at(*_candidate_path(frame), "finishReason")
+        ]
         target = (finishing or answering)[-1]
-        place = (*_at(target), "content")
-        if isinstance(target.at(*place), dict):
-            parts = target.at(*place, "parts")
+        place = (*_candidate_path(target), "content")
+        if isinstance(target.value_at(*place), dict):
+            parts = target.value_at(*place, "parts")
             count = len(parts) if isinstance(parts, list) else 0
             if count:
                 target.set({"text": text}, *place, "parts", count)
@@ -59,7 +61,7 @@ def edit(answer: EditableAnswer) -> None:
 def _edit_parts(answer: EditableAnswer, frame: EditableFrame, written: set[int]) -> bool:
     """Edits the pieces of calls; returns whether the content is empty after that."""
     where = _candidate(frame)
-    parts = frame.at(*where, "content", "parts") if where is not None else None
+    parts = frame.value_at(*where, "content", "parts") if where is not None else None
     if where is None or not isinstance(parts, list):
         return False
     owner = {place.path: place.part for place in frame.places}
@@ -93,14 +95,14 @@ def _fold(
     left: dict[Path, Any] = {}
     last: EditableFrame | None = None
     for frame in answer.frames:
-        if not _at(frame):
+        if not _candidate_path(frame):
             continue
         if frame in emptied and frame is not target:
-            left.update(_beside(frame))
+            left.update(_other_members(frame))
             frame.drop()
             continue
         for path, value in left.items():
-            if frame.at(*_path_in(frame, path)) is None:
+            if frame.value_at(*_path_in(frame, path)) is None:
                 frame.set(value, *_path_in(frame, path))
         left, last = {}, frame
     if last is not None:
@@ -108,9 +110,9 @@ def _fold(
             last.set(value, *_path_in(last, path))
 
 
-def _beside(frame: EditableFrame) -> dict[Path, Any]:
+def _other_members(frame: EditableFrame) -> dict[Path, Any]:
     beside: dict[Path, Any] = {}
-    for name, item in frame.at(*_at(frame)).items():
+    for name, item in frame.value_at(*_candidate_path(frame)).items():
         if name != "content":
             beside[_OWN, name] = item
     for name, item in frame.value.items():
@@ -120,12 +122,12 @@ def _beside(frame: EditableFrame) -> dict[Path, Any]:
 
 
 def _path_in(frame: EditableFrame, path: Path) -> Path:
-    return (*_at(frame), *path[1:]) if path[0] == _OWN else path
+    return (*_candidate_path(frame), *path[1:]) if path[0] == _OWN else path
 
 
 def _candidate(frame: EditableFrame) -> Path | None:
     """The path of the first candidate, which alone is the answer."""
-    candidates = frame.at("candidates")
+    candidates = frame.value_at("candidates")
     for place, candidate in enumerate(candidates if isinstance(candidates, list) else []):
         if isinstance(candidate, dict):
             index = candidate.get("index")
@@ -135,7 +137,7 @@ def _candidate(frame: EditableFrame) -> Path | None:
     return None
 
 
-def _at(frame: EditableFrame) -> Path:
+def _candidate_path(frame: EditableFrame) -> Path:
     return _candidate(frame) or ()
 
 
@@ -149,38 +151,42 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
-    frames = [frame for frame in first.frames if _at(frame)]
+    frames = [frame for frame in first.frames if _candidate_path(frame)]
     going_on = [frame for frame in last.frames if frame.value]
     if not frames or not going_on or frames[-1].kind != going_on[0].kind:
         raise ValueError("One of these answers is a stream, and the other is not.")
-    used, id_ = frames[-1].at("usageMetadata"), frames[0].at("responseId")
+    used, id_ = frames[-1].value_at("usageMetadata"), frames[0].value_at("responseId")
     has_text = any(map(_texts, frames))
     for frame in going_on:
-        if isinstance(frame.at("usageMetadata"), dict):
-            frame.set(_used(used, frame.at("usageMetadata")), "usageMetadata")
-        if id_ and frame.at("responseId"):
+        if isinstance(frame.value_at("usageMetadata"), dict):
+            frame.set(_joined_usage(used, frame.value_at("usageMetadata")), "usageMetadata")
+        if id_ and frame.value_at("responseId"):
             frame.set(id_, "responseId")
         if has_text and _texts(frame):
             place = _texts(frame)[0]
             text = _parts(frame)[place]["text"]
-            frame.set(f"\n\n{text}", *_at(frame), "content", "parts", place, "text")
+            frame.set(f"\n\n{text}", *_candidate_path(frame), "content", "parts", place, "text")
             has_text = False
     if frames[-1].kind == "json":
         _take_over(frames[-1], going_on)
         return
     for frame in frames:
         for name in ("finishReason", "finishMessage"):
-            if frame.at(*_at(frame), name) is not None:
-                frame.take(*_at(frame), name)
-    emptied = [frame for frame in going_on if _unthinking(frame)]
+            if frame.value_at(*_candidate_path(frame), name) is not None:
+                frame.take(*_candidate_path(frame), name)
+    emptied = [frame for frame in going_on if _drop_thoughts(frame)]
     if len(emptied) == len(going_on):  # no frame may be without content
         at_end = emptied.pop()
-        at_end.put('[{"text":""}]', *_at(at_end), "content", "parts")
+        at_end.put('[{"text":""}]', *_candidate_path(at_end), "content", "parts")
     _fold(last, emptied, None)
 
 
 def _parts(frame: EditableFrame) -> Sequence[Any]:
-    parts = frame.at(*_at(frame), "content", "parts") if _at(frame) else None
+    parts = (
+        frame.value_at(*_candidate_path(frame), "content", "parts")
+        if _candidate_path(frame)
+        else None
+    )
     return parts if isinstance(parts, list) else ()
 
 
@@ -197,17 +203,17 @@ def _texts(frame: EditableFrame) -> list[int]:
     ]
 
 
-def _unthinking(frame: EditableFrame) -> bool:
+def _drop_thoughts(frame: EditableFrame) -> bool:
     """Removes thoughts; returns whether the content is empty after that."""
     thoughts = [nth for nth, part in enumerate(_parts(frame)) if _is_thought(part)]
     if thoughts and len(thoughts) == len(_parts(frame)):
         return True
     for nth in thoughts:
-        frame.take(*_at(frame), "content", "parts", nth)
+        frame.take(*_candidate_path(frame), "content", "parts", nth)
     return False
 
 
-def _used(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
+def _joined_usage(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(first, dict):
         return last
     before = {name: count for name in _WRITTEN if isinstance(count := first.get(name), int)}
@@ -219,14 +225,16 @@ def _used(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _take_over(target: EditableFrame, going_on: Sequence[EditableFrame]) -> None:
     """Merges the second answer into the last object of the first, with the end of the second."""
-    place, count = (*_at(target), "content", "parts"), len(_parts(target))
+    place, count = (*_candidate_path(target), "content", "parts"), len(_parts(target))
     for frame in going_on:
-        quoted = Quoted(frame.bytes().decode("utf-8", "backslashreplace"))
+        quoted = JsonText(frame.bytes().decode("utf-8", "backslashreplace"))
         for nth, part in enumerate(_parts(frame)):
             if not _is_thought(part):
-                target.put(quoted.member(*_at(frame), "content", "parts", nth), *place, count)
+                target.put(
+                    quoted.member(*_candidate_path(frame), "content", "parts", nth), *place, count
+                )
                 count += 1
-        for path in _beside(frame) if _at(frame) else ():
+        for path in _other_members(frame) if _candidate_path(frame) else ():
             target.put(quoted.member(*_path_in(frame, path)), *_path_in(target, path))
         frame.drop()
 
@@ -250,10 +258,10 @@ def _write(part: Body, edit: ResultEdit) -> Changes:
 def _response(edit: ResultEdit) -> str:
     """Same form as the encoder's: a result that is an object is sent as one."""
     if edit.is_error:
-        return dumped({"error": edit.text or "The tool failed and gave no reason."})
+        return dump_ascii({"error": edit.text or "The tool failed and gave no reason."})
     value = exact_object(edit.text) if sound_object(edit.text) is not None else None
     if value is None:
-        return dumped({"output": edit.text})
+        return dump_ascii({"output": edit.text})
     text = _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", value.text)
     return f'{{"output":{text}}}'
 
@@ -274,7 +282,9 @@ def _ask_freely(body: Body) -> Changes:
         calling = config.get(at[1]) if isinstance(config, dict) else None
         if isinstance(calling, dict) and str(calling.get("mode") or "").upper() == "ANY":
             named = calling.get("allowedFunctionNames") or calling.get("allowed_function_names")
-            changes[*at, "mode"] = dumped("VALIDATED" if named else "AUTO")  # AUTO takes no names
+            changes[*at, "mode"] = dump_ascii(
+                "VALIDATED" if named else "AUTO"
+            )  # AUTO takes no names
     return changes
 
 

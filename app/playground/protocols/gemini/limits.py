@@ -16,7 +16,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from playground.protocols.limits import (
+from playground.protocols.server import Citation, compact_json
+from playground.protocols.tool_limits import (
     LACKS_EAGER,
     Fix,
     Limit,
@@ -26,7 +27,7 @@ from playground.protocols.limits import (
     SentTool,
     at_root,
     equal_names,
-    has,
+    has_keyword,
     lacks_freeform,
     lacks_strict,
     neighbours,
@@ -37,7 +38,6 @@ from playground.protocols.limits import (
     too_many_tools,
     walk_nodes,
 )
-from playground.protocols.server import Citation, compact
 from playground.schema.schema_checks import Place
 
 REFERENCE = Citation("https://ai.google.dev/api/caching#FunctionDeclaration")
@@ -117,7 +117,7 @@ def snake_name(key: str) -> str:
     return _CAMEL.sub(lambda letter: f"_{letter[0].lower()}", key)
 
 
-def camel(entry: Mapping[str, Any]) -> dict[str, Any]:
+def camel_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The members by camelCase names, without nulls, which mean absent."""
     return {camel_name(key): value for key, value in entry.items() if value is not None}
 
@@ -156,12 +156,12 @@ def items_in_all(schema: Any, *, nested: bool = True) -> int:
         most = part.get("maxItems", part.get("max_items"))
         here = most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else 0
         count += times * here
-        todo += [(inner, times) for inner in _beside(part)]
+        todo += [(inner, times) for inner in _inner_schemas(part)]
         todo.append((part.get("items"), times * here if here and nested else times))
     return count
 
 
-def _beside(schema: Mapping[str, Any]) -> Iterator[Any]:
+def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[Any]:
     """The schemas within `schema` except those of its items."""
     for key in ("properties", "$defs", "definitions"):
         named = schema.get(key)
@@ -200,20 +200,20 @@ def _many_letters(tools: Sequence[SentTool]) -> Match:
 def plain_nodes(schema: Any, *, strict: bool = False, led: str = "") -> list[Node]:
     """The schemas in `parameters`; `wire` is Google's path. With `led` the outermost is an ordinary
     schema, not parameters."""
-    return walk_nodes(_plain(schema), _plain_below, strict=strict, led=led)
+    return walk_nodes(_plain_schema(schema), _plain_below, strict=strict, led=led)
 
 
 def _plain_below(node: Node) -> Iterator[tuple[Place, Any, str]]:
     if "items" in node.keys:
-        yield ("items",), _plain(node.keys["items"]), ".items"
+        yield ("items",), _plain_schema(node.keys["items"]), ".items"
     for number, (name, inner) in enumerate(node.properties.items()):
-        yield ("properties", name), _plain(inner), f".properties[{number}].value"
+        yield ("properties", name), _plain_schema(inner), f".properties[{number}].value"
     branches = node.keys.get("anyOf")
     for number, inner in enumerate(branches if isinstance(branches, list) else ()):
-        yield ("anyOf", number), _plain(inner), f".any_of[{number}]"
+        yield ("anyOf", number), _plain_schema(inner), f".any_of[{number}]"
 
 
-def _plain(schema: Any) -> Any:
+def _plain_schema(schema: Any) -> Any:
     return known_members(schema, KNOWN) if isinstance(schema, Mapping) else schema
 
 
@@ -230,7 +230,7 @@ def _odd_type(node: Node) -> Match:
     kind = node.keys.get("type")
     if kind is None or isinstance(kind, list) or type_name(kind) in TYPES_BY_NUMBER:
         return False
-    return {"shown": str(kind)[:40], "value": compact(kind)[:80], "step": ("type",)}
+    return {"shown": str(kind)[:40], "value": compact_json(kind)[:80], "step": ("type",)}
 
 
 def _other_root(node: Node) -> Match:
@@ -255,7 +255,9 @@ def _odd_format(*, of_texts: bool) -> Callable[[Node], Match]:
 def _no_text(node: Node) -> Match:
     """The first enum value that is not a string."""
     odd = ((n, value) for n, value in enumerate(node.enum) if not isinstance(value, str))
-    odd_items = ({"number": n, "value": compact(value)[:80], "step": _ENUM} for n, value in odd)
+    odd_items = (
+        {"number": n, "value": compact_json(value)[:80], "step": _ENUM} for n, value in odd
+    )
     return next(odd_items, False)
 
 
@@ -263,11 +265,11 @@ def _lacks_properties(node: Node) -> bool:
     return _kind(node) == "object" and not node.properties
 
 
-def _has_beside(key: str, node: Node) -> bool:
+def _has_misplaced(key: str, node: Node) -> bool:
     return _kind(node) != "object" and bool(node.keys.get(key))
 
 
-def _undefined(node: Node) -> Match:
+def _undefined_required(node: Node) -> Match:
     value = node.keys.get("required")
     required = enumerate(value if isinstance(value, list) else ())
     odd = [
@@ -282,7 +284,7 @@ def _undefined(node: Node) -> Match:
 # The tables.
 
 
-def _states(fix: Fix) -> Iterator[Limit[SentTool]]:
+def _complexity_limits(fix: Fix) -> Iterator[Limit[SentTool]]:
     """Whether the schema exceeds the known measures of complexity."""
     for nested in (False, True):
         yield Limit(
@@ -296,9 +298,9 @@ def _states(fix: Fix) -> Iterator[Limit[SentTool]]:
         )
 
 
-def _drops(name: str) -> Limit[Node]:
+def _ignored_keyword(name: str) -> Limit[Node]:
     source = Citation(_SUBSET, inferred=True)
-    return Limit(f"may ignore `{name}`", has(name), source, severity="ignored")
+    return Limit(f"may ignore `{name}`", has_keyword(name), source, severity="ignored")
 
 
 # fmt: off
@@ -307,7 +309,7 @@ _OF_TOOL: tuple[Limit[SentTool], ...] = (
           odd_members(DECLARATION, camel_name), UNKNOWN,
           NO_FIELD.replace("{at}", " at '{where}'"), param="{where}"),
     Limit("accepts parameters or parametersJsonSchema, not both",
-          lambda tool: {"parameters", "parametersJsonSchema"} <= camel(tool.members).keys(),
+          lambda tool: {"parameters", "parametersJsonSchema"} <= camel_entry(tool.members).keys(),
           ASSUMED, _AT + ": parameters and parameters_json_schema are mutually exclusive.\n",
           pointer="/parameters"),
     Limit(
@@ -328,15 +330,16 @@ _OF_TOOL: tuple[Limit[SentTool], ...] = (
 LIMITS = LimitTable(
     "gemini",
     "Gemini",
-    of_tool=(*_OF_TOOL, *_states("drop")),
+    of_tool=(*_OF_TOOL, *_complexity_limits("drop")),
     of_schema=(
         Limit("accepts only a description and a default next to a `$ref`",
               neighbours("description", "default", "$id", "$defs", "$anchor", "$schema"),
               Citation("https://github.com/anomalyco/opencode/issues/12295"),
               "$ref '{last}' was set alongside unsupported fields. If a schema node has $ref set, "
               "then only description and default can be set alongside it", fix="inline"),
-        Limit("treats `oneOf` as `anyOf`", has("oneOf"), Citation(_SUBSET), severity="ignored"),
-        *map(_drops, _DROPPED),
+        Limit("treats `oneOf` as `anyOf`", has_keyword("oneOf"), Citation(_SUBSET),
+         severity="ignored"),
+        *map(_ignored_keyword, _DROPPED),
         Limit("expands a schema that refers to itself ({ref}) only to a limited depth",
               refers_to_itself, Citation(_SUBSET), severity="ignored"),
     ),
@@ -370,7 +373,7 @@ def _row(
     return Limit(says, finds, source, refusal, fix="gemini", **more)
 
 
-def _inside(
+def _inner_row(
     says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
 ) -> Limit[Node]:
     """Refused by the checks after Google's front end: one line per violation."""
@@ -379,7 +382,7 @@ def _inside(
 
 # fmt: off
 _NEEDS_PROPERTIES: tuple[Limit[Node], ...] = (
-    _inside("does not accept an object without properties within parameters: name some, or use "
+    _inner_row("does not accept an object without properties within parameters: name some, or use "
             "parametersJsonSchema", lambda node: _lacks_properties(node) and bool(node.led),
             _EMPTY_OBJECTS, ".properties: should be non-empty for OBJECT type"),
     Limit("Older models of Gemini refuse parameters without properties: leave parameters out",
@@ -390,11 +393,11 @@ _NEEDS_PROPERTIES: tuple[Limit[Node], ...] = (
 PLAIN = LimitTable(
     "gemini",
     "Gemini",
-    of_tool=(*_OF_TOOL, *_states("gemini")),
+    of_tool=(*_OF_TOOL, *_complexity_limits("gemini")),
     of_schema=(
         _row("accepts only an object as a schema",
              lambda node: not isinstance(node.schema, Mapping)
-             and {"value": compact(node.schema)[:80]}, TYPES,
+             and {"value": compact_json(node.schema)[:80]}, TYPES,
              "Invalid value at '{schema}{node.wire}' (a message), {value}", param=_IN_PLACE),
         _row("does not know `{shown}` in parameters", _unknown_keys, UNKNOWN,
              NO_FIELD.replace("{at}", " at '{schema}{node.wire}'"), param=_IN_PLACE),
@@ -410,19 +413,19 @@ PLAIN = LimitTable(
         _row("needs `type: object` at the root of parameters at /type", at_root(_other_root),
              Citation("https://github.com/diegosouzapw/OmniRoute/pull/3360"),
              "functionDeclaration parameters schema should be of type OBJECT."),
-        _inside("accepts a format only for texts and numbers",
+        _inner_row("accepts a format only for texts and numbers",
                 lambda node: "format" in node.keys and _kind(node) not in FORMATS
                 and {"step": _FORMAT}, _EMPTY_OBJECTS,
                 ".format: format is only supported for NUMBER, INTEGER and STRING type"),
-        _inside("accepts only the formats {formats} for the type {kind}",
+        _inner_row("accepts only the formats {formats} for the type {kind}",
                 _odd_format(of_texts=True),
                 Citation("https://github.com/google-gemini/gemini-cli/issues/2237"),
                 ".format: {theirs}"),
-        _inside("accepts only the formats {formats} for the type {kind}",
+        _inner_row("accepts only the formats {formats} for the type {kind}",
                 _odd_format(of_texts=False),
                 Citation("https://ai.google.dev/api/caching#Schema", inferred=True),
                 ".format: {theirs}"),
-        _inside("needs an enum with values for `format: enum`",
+        _inner_row("needs an enum with values for `format: enum`",
                 lambda node: node.keys.get("format") == "enum" and _kind(node) == "string"
                 and not node.enum,
                 Citation("https://github.com/elastic/kibana/pull/286302"),
@@ -431,18 +434,18 @@ PLAIN = LimitTable(
              Citation("https://github.com/microsoft/azure-devops-mcp/issues/145"),
              "Invalid value at '{schema}{node.wire}.enum[{number}]' (TYPE_STRING), {value}",
              param=_IN_PLACE + ".enum[{number}]"),
-        _inside("does not accept an empty string in an enum",
+        _inner_row("does not accept an empty string in an enum",
                 lambda node: "" in node.enum and {"number": node.enum.index(""), "step": _ENUM},
                 Citation("https://github.com/sbroenne/mcp-server-excel/issues/607"),
                 ".enum[{number}]: cannot be empty"),
-        _inside("accepts an enum only with `type: string`",
+        _inner_row("accepts an enum only with `type: string`",
                 lambda node: bool(node.enum) and _kind(node) != "string" and {"step": _ENUM},
                 Citation("https://github.com/decolua/9router/pull/380"),
                 ".enum: only allowed for STRING type"),
-        _inside("needs `items` of every array",
+        _inner_row("needs `items` of every array",
                 lambda node: _kind(node) == "array" and "items" not in node.keys,
                 Citation("https://github.com/cline/cline/issues/7339"), ".items: missing field."),
-        _inside("accepts `items` only with `type: array`",
+        _inner_row("accepts `items` only with `type: array`",
                 lambda node: _kind(node) != "array" and "items" in node.keys,
                 Citation("https://github.com/NousResearch/hermes-agent/pull/38972"),
                 ".items: field predicate failed: $type == Type.ARRAY"),
@@ -452,10 +455,12 @@ PLAIN = LimitTable(
              "{schema}{node.wire} schema specified other fields alongside any_of. When using "
              "any_of, it must be the only field set."),
         *_NEEDS_PROPERTIES,
-        *(_inside("accepts properties and required only with `type: object`",
-                  partial(_has_beside, key), _NO_OBJECTS, f".{key}: only allowed for OBJECT type")
+        *(_inner_row("accepts properties and required only with `type: object`",
+                  partial(_has_misplaced, key), _NO_OBJECTS,
+                   f".{key}: only allowed for OBJECT type")
           for key in ("properties", "required")),
-        _inside("does not accept a required property that is not defined, as {shown!r}", _undefined,
+        _inner_row("does not accept a required property that is not defined, as {shown!r}",
+         _undefined_required,
                 REFERENCE, ".required[{number}]: property is not defined"),
     ),
     of_request=LIMITS.of_request,

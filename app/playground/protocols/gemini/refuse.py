@@ -16,9 +16,9 @@ from typing import Any
 from playground.core.tools import NO_PARAMETERS
 from playground.protocols import words_of
 from playground.protocols.gemini import limits
-from playground.protocols.limits import SentTool
 from playground.protocols.request import Body, dicts, member
-from playground.protocols.server import ANY, BadRequest, Phrases, Shape, check_shape, compact
+from playground.protocols.server import ANY, BadRequest, Phrases, Shape, check_shape, compact_json
+from playground.protocols.tool_limits import SentTool
 
 _SHORTEST_SIGNATURE = 64
 """Google's signatures are encrypted thoughts: hundreds of bytes."""
@@ -81,7 +81,7 @@ def invalid(where: str, sentence: str, source: str, *, inferred: bool = True) ->
 
 
 def _wrong_type(value: Any, where: str, kind: str) -> BadRequest:
-    text = compact(value)[:80]
+    text = compact_json(value)[:80]
     return refusal(f"Invalid value at '{where}' ({kind}), {text}", limits.TYPES.words, field=where)
 
 
@@ -91,10 +91,10 @@ def _wrong_type(value: Any, where: str, kind: str) -> BadRequest:
 class _GooglePhrases(Phrases):
     """Error messages of Google's JSON front end; places are in snake_case."""
 
-    def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
+    def refuse_type(self, value: Any, where: str, shape: Shape) -> BadRequest:
         return _wrong_type(value, where, shape.name)
 
-    def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
+    def refuse_unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
         sentence = limits.NO_FIELD.format(key=name, at=f" at '{where}'" if where else "")
         return refusal(sentence, limits.UNKNOWN.words, field=where)
 
@@ -112,24 +112,24 @@ def _one_of(words: Collection[str], kind: str, value: Any, where: str) -> BadReq
     return None if value.upper() in words else _wrong_type(value, where, kind)
 
 
-def _positive(value: Any, where: str) -> BadRequest | None:
+def _check_positive(value: Any, where: str) -> BadRequest | None:
     return None if value >= 1 else invalid(where, "must be positive.", REFERENCE)
 
 
-def _within(name: str, most: float, value: Any, where: str) -> BadRequest | None:
+def _check_range(name: str, most: float, value: Any, where: str) -> BadRequest | None:
     if 0 <= value <= most:
         return None
     return invalid(where, f"{name} must be in the range [0.0, {most}].", REFERENCE)
 
 
-def _known_mime(value: Any, where: str) -> BadRequest | None:
+def _check_mime(value: Any, where: str) -> BadRequest | None:
     if not value or value in _MIMES:
         return None
     names = ", ".join(f"`{mime}`" for mime in _MIMES)
     return invalid(where, f"allowed mimetypes are {names}.", REFERENCE)
 
 
-def _base64(value: Any, where: str) -> BadRequest | None:
+def _check_base64(value: Any, where: str) -> BadRequest | None:
     try:
         _signature_bytes(value)
     except ValueError:
@@ -154,7 +154,7 @@ def _enum(name: str, words: str) -> Shape:
 
 
 def _number(name: str, most: float) -> Shape:
-    return Shape((int, float), "TYPE_FLOAT", rules=(partial(_within, name, most),))
+    return Shape((int, float), "TYPE_FLOAT", rules=(partial(_check_range, name, most),))
 
 
 _BLOB = _message("displayName", mimeType=_TEXT, data=_TEXT)
@@ -176,7 +176,7 @@ _PART = _message(
     """fileData executableCode codeExecutionResult toolCall toolResponse thought videoMetadata
     partMetadata mediaResolution mediaProcessing audioMetadata audioTranscription speechMetadata
     documentMetadata spreadsheetMetadata""",
-    thoughtSignature=Shape(str, "TYPE_STRING", rules=(_base64,)),
+    thoughtSignature=Shape(str, "TYPE_STRING", rules=(_check_base64,)),
     text=_TEXT,
     inlineData=_BLOB,
     functionCall=_message("partialArgs willContinue", name=_TEXT, args=_STRUCT, id=_TEXT),
@@ -187,7 +187,7 @@ _CONFIG = _message(
     responseModalities speechConfig mediaResolution imageConfig enableEnhancedCivicAnswers
     audioTimestamp routingConfig modelSelectionConfig enableAffectiveDialog responseFormat
     translationConfig audioTranscriptionConfig responseSchema""",
-    maxOutputTokens=Shape(int, _INTEGER, rules=(_positive,)),
+    maxOutputTokens=Shape(int, _INTEGER, rules=(_check_positive,)),
     temperature=_number("temperature", 2.0),
     topP=_number("topP", 1.0),
     stopSequences=_list(_TEXT),
@@ -196,7 +196,7 @@ _CONFIG = _message(
         thinkingLevel=_enum("ThinkingLevel", _LEVELS),
         includeThoughts=_FLAG,
     ),
-    responseMimeType=Shape(str, "TYPE_STRING", rules=(_known_mime,)),
+    responseMimeType=Shape(str, "TYPE_STRING", rules=(_check_mime,)),
     responseJsonSchema=_SCHEMA,
 )
 _CALLING = _message(
@@ -256,7 +256,7 @@ def check(body: Any, model: str) -> None:
     """Raises BadRequest for the first item that `model` refuses in a body with camelCase
     names."""
     check_message(body, BODY)
-    tools = declared(body)
+    tools = declared_tools(body)
     calling = member(member(body, "toolConfig"), "functionCallingConfig")
     _check_tools(tools, model, forced=calling.get("mode", "").upper() == "ANY")
     _check_choice(calling, tools)
@@ -271,7 +271,7 @@ def check(body: Any, model: str) -> None:
     _check_contents(body["contents"], model)
 
 
-def declared(body: Body) -> list[SentTool]:
+def declared_tools(body: Body) -> list[SentTool]:
     """The declared functions, unchanged; without the tools that Google runs itself."""
     tools: list[SentTool] = []
     for place, entry in enumerate(body.get("tools", ())):

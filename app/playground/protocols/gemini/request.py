@@ -25,14 +25,14 @@ from playground.protocols.encoder import (
     Names,
     Notes,
     exact_object,
-    foretell,
     input_object,
-    led_by_system,
     message_members,
+    move_system_messages,
     no_tools_note,
     note_foreign,
     own_block,
     own_members,
+    preflight,
     sound_object,
     stop_words,
     tool_extra,
@@ -41,7 +41,7 @@ from playground.protocols.encoder import (
 )
 from playground.protocols.gemini import limits
 from playground.protocols.gemini.limits import SKIP_VALIDATOR, camel_names
-from playground.protocols.parameters import in_own_words
+from playground.protocols.parameters import translate_params
 from playground.protocols.request import (
     AnswerMessage,
     Body,
@@ -52,9 +52,9 @@ from playground.protocols.request import (
     ResultMessage,
     call_part,
     dicts,
+    indexed_dicts,
     member,
     params_of,
-    placed,
     rest_of,
     text_of,
 )
@@ -99,9 +99,9 @@ _PART = words_of("functionCall functionResponse thoughtSignature")
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST models/MODEL:streamGenerateContent, or :generateContent."""
     notes = Notes()
-    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
-    request = led_by_system(request, notes)
-    body: dict[str, Any] = {"contents": _Contents(request, notes).all()}
+    request = with_sound_arguments(translate_params(PROTOCOL, request), notes)
+    request = move_system_messages(request, notes)
+    body: dict[str, Any] = {"contents": _Contents(request, notes).build_contents()}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.offered:
@@ -110,11 +110,11 @@ def encode(request: ModelRequest) -> WireRequest:
         no_tools_note(request, notes)
     if generation := _generation(request, notes):
         body["generationConfig"] = generation
-    request = replace(request, extra=_named_as(request.extra, body))
+    request = replace(request, extra=_with_spelling_of(request.extra, body))
     return wire_request(request, _path(request), {}, body, notes, stream_in_path=True)
 
 
-def _named_as(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+def _with_spelling_of(extra: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     """`extra` with the spelling in `body` of the same fields, which may occur only once."""
     groups = ("generationConfig", "toolConfig")
     named = limits.camel_names(extra, {*body, *groups})
@@ -169,7 +169,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     choice, allowed = request.choice, request.choice.allowed
     tools = request.tools if allowed is not None else request.offered
     body["tools"] = [{"functionDeclarations": [_tool(tool, notes) for tool in tools]}]
-    foretell(tools, limits.LIMITS, notes, request.model)
+    preflight(tools, limits.LIMITS, notes, request.model)
     config: dict[str, Any] = {"mode": _MODES[choice.mode]}
     if choice.mode == "tool":
         config["allowedFunctionNames"] = [choice.name]
@@ -263,7 +263,7 @@ class _Contents:
         self._new = thinks_in_levels(request.model)
         self._made: dict[str, deque[tuple[str, str]]] = {}
 
-    def all(self) -> list[dict[str, Any]]:
+    def build_contents(self) -> list[dict[str, Any]]:
         contents: list[dict[str, Any]] = []
         for message in self._request.messages:
             role, parts = "user", list[dict[str, Any]]()
@@ -316,14 +316,14 @@ class _Contents:
             return rest
         match part.kind:
             case kind if kind not in ("text", "refusal") and not part.complete:
-                self._notes.left_out(part, CUT)
+                self._notes.note_omission(part, CUT)
                 return None
             case "text" | "refusal":
                 return {"text": part.text, **rest} if part.text.strip() or rest else None
             case "thinking" if part.protocol == PROTOCOL and part.text:
                 return {"text": part.text, "thought": True, **rest}
             case _:
-                self._notes.foreign(part)
+                self._notes.note_foreign_part(part)
                 return None
 
     def _call(self, part: MessagePart, own: Mapping[str, Any]) -> dict[str, Any]:
@@ -343,7 +343,7 @@ class _Contents:
 
     def _name(self, name: str) -> str:
         """Names must begin with a letter or an underscore here."""
-        sent_name = self._names.of(name)
+        sent_name = self._names.allowed_name(name)
         fits = (
             sent_name[0].isalpha()
             or sent_name[0] == "_"
@@ -440,10 +440,11 @@ def _choice(calling: Body) -> ToolChoice:
 
 
 def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
-    for place, content in placed(body.get("contents")):
+    for place, content in indexed_dicts(body.get("contents")):
         at = ("contents", place)
         named = [
-            (number, camel_names(part, _PART)) for number, part in placed(content.get("parts"))
+            (number, camel_names(part, _PART))
+            for number, part in indexed_dicts(content.get("parts"))
         ]
         parts = [single for _, part in named for single in split_part(part)]
         if content.get("role") == "model":

@@ -25,11 +25,10 @@ from playground.protocols.gemini.refuse import (
     camel_members,
     check,
     check_message,
-    declared,
+    declared_tools,
     is_three,
 )
 from playground.protocols.gemini.request import READER
-from playground.protocols.limits import SentTool
 from playground.protocols.request import Body, member, model_request
 from playground.protocols.server import (
     FIRST_TOKEN_S,
@@ -42,13 +41,14 @@ from playground.protocols.server import (
     ReplyBlock,
     SideEndpoint,
     Tag,
-    compact,
+    compact_json,
     delta_pause,
-    encoded,
+    encode_json,
     object_of,
     pieces,
     tokens,
 )
+from playground.protocols.tool_limits import SentTool
 
 TAKES = re.compile(r"/v1(?:beta|alpha)?(?=/\w+/[^/]+$)" + FACTS.path)
 COUNTING = re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/([^/:]+):countTokens")
@@ -83,7 +83,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     assert match is not None
     model, stream = unquote(match["model"]), match["method"] == "streamGenerateContent"
     as_array = stream and parse_qs(query).get("alt", [""])[-1] != "sse"
-    parsed = _parsed(object_of(body), model, stream)
+    parsed = _parse_data(object_of(body), model, stream)
     return replace(parsed, stream_type="application/json" if as_array else "")
 
 
@@ -94,29 +94,29 @@ def count(body: bytes, headers: Mapping[str, str], target: str, created: int = 0
     data = camel_members(object_of(body), COUNTED)
     check_message(data, COUNTED)
     whole_request = data.get("generateContentRequest", data)
-    input_tokens = _parsed(whole_request, unquote(match[1]), stream=False).input_tokens
+    input_tokens = _parse_data(whole_request, unquote(match[1]), stream=False).input_tokens
     details = [{"modality": "TEXT", "tokenCount": input_tokens}]
-    return encoded({"totalTokens": input_tokens, "promptTokensDetails": details})
+    return encode_json({"totalTokens": input_tokens, "promptTokensDetails": details})
 
 
-def _parsed(data: Any, model: str, stream: bool) -> ParsedRequest:
+def _parse_data(data: Any, model: str, stream: bool) -> ParsedRequest:
     body = camel_members(data)
     check(body, model)
     contents = [
-        {**content, "parts": list(map(_as_models_read, content["parts"]))}
+        {**content, "parts": list(map(_with_plain_result, content["parts"]))}
         for content in body["contents"]
     ]
-    tools = tuple(map(_tool, declared(body)))
+    tools = tuple(map(_tool, declared_tools(body)))
     request = model_request(READER, {**body, "contents": contents}, tools, _params(body))
     system_parts = member(body, "systemInstruction").get("parts", ())
     system = "\n".join(part.get("text", "") for part in system_parts)
     return ParsedRequest(
         replace(request, model=model, system=system, stream=stream),
-        tokens(compact([data["contents"], data.get("tools"), system])),
+        tokens(compact_json([data["contents"], data.get("tools"), system])),
     )
 
 
-def _as_models_read(part: Body) -> Body:
+def _with_plain_result(part: Body) -> Body:
     """A part whose function result is under the one name that the reader knows: libraries use
     others, and an object may have further members."""
     if (given := part.get("functionResponse")) is None:
@@ -126,7 +126,7 @@ def _as_models_read(part: Body) -> Body:
         value, word = value[named[0]], named[0]
     elif len(value) == 1 and (name := next(iter(value))) in ("result", "return_value", "content"):
         value = value[name]
-    text = value if isinstance(value, str) else compact(value)
+    text = value if isinstance(value, str) else compact_json(value)
     return {**part, "functionResponse": {**given, "response": {word: text}}}
 
 
@@ -139,7 +139,7 @@ def _tool(declared_tool: SentTool) -> Tool:
 
 def _json_schema(schema: Body) -> dict[str, Any]:
     """Converts a valid OpenAPI schema to JSON Schema."""
-    node = limits.camel(schema)
+    node = limits.camel_entry(schema)
     if "type" in node:
         node["type"] = limits.type_name(node["type"])
     for name in _LONG:
@@ -191,7 +191,7 @@ def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterato
         tail = ("]" if end else "") if as_array else "\r\n\r\n"
         return OutgoingFrame(_bytes(head + text + tail), wait, tag)
 
-    for block in _sayable(reply):
+    for block in _encodable_blocks(reply):
         if block.kind == "call":
             part = _call(block, calls, parsed, stamp)
             text_chars, calls = text_chars + len(block.text), calls + 1
@@ -207,11 +207,11 @@ def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterato
     yield event({"text": "", **signed}, 0.0, "finish", _finish(reply))
 
 
-def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
+def answer_body(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The response of generateContent."""
     parts: list[dict[str, Any]] = []
     args: list[str] = []
-    blocks = _sayable(reply)
+    blocks = _encodable_blocks(reply)
     for block in blocks:
         if block.kind == "call":
             parts.append(_call(block, len(args), parsed, stamp))
@@ -234,7 +234,7 @@ def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
 # Parts.
 
 
-def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
+def _encodable_blocks(reply: ModelReply) -> tuple[ReplyBlock, ...]:
     """The blocks; without calls if one of these cannot be encoded."""
     broken = _malformed_call(reply)
     if broken is None:
@@ -310,7 +310,7 @@ def _response(
 def _text(value: Mapping[str, Any], args: str, as_array: bool) -> str:
     """The text of an event: on one line, or, in the array, over many. The arguments of its one call
     are copied exactly; line ends between their members become spaces."""
-    json_text = json.dumps(value, ensure_ascii=False, indent=2) if as_array else compact(value)
+    json_text = json.dumps(value, ensure_ascii=False, indent=2) if as_array else compact_json(value)
     (part,) = value["candidates"][0]["content"].get("parts", [{}])
     place = part.get("functionCall", {}).get("args")
     line = args.replace("\r", " ").replace("\n", " ")
@@ -393,12 +393,12 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 
 def models(created: int) -> bytes:
-    return encoded({"models": [_model_entry(name) for name in MODELS]})
+    return encode_json({"models": [_model_entry(name) for name in MODELS]})
 
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """One model; every name exists here."""
-    return encoded(_model_entry(target.rpartition("/")[2]))
+    return encode_json(_model_entry(target.rpartition("/")[2]))
 
 
 def _model_entry(name: str) -> dict[str, Any]:
@@ -422,7 +422,7 @@ END = ProviderServer(
     key=key,
     parse=parse,
     frames=frames,
-    whole=whole,
+    whole=answer_body,
     error=error,
     error_frame=error_frame,
     kinds=STATUSES,

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from playground.core.events import EndReason, Usage
 from playground.protocols.base import Codec, ModelInfo, model_entries, wire_id
-from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
+from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, ReadOutcome
 from playground.protocols.ollama.request import QUIRKS, encode
-from playground.protocols.raw_json import Quoted
+from playground.protocols.raw_json import JsonText
 
 DONE = "done"
 """The finish reason if a server says only that it is done (before `done_reason` existed)."""
@@ -46,7 +46,7 @@ class _Reader:
         self._logprobs: list[Any] = []  # logprobs waiting for their part
         self._meta: dict[str, Any] = {}
 
-    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> ReadOutcome:
         message = value.get("message")
         if not isinstance(message, dict) and not isinstance(value.get("done"), bool):
             return "unknown"
@@ -57,7 +57,7 @@ class _Reader:
         self._logprobs += logprobs if isinstance(logprobs, list) else []
         self._answer.tokens(logprobs)
         if isinstance(message, dict):
-            self._message(message, Quoted(text))
+            self._message(message, JsonText(text))
         if value.get("done") is not True:
             return "known"
         reason = value.get("done_reason")
@@ -73,9 +73,9 @@ class _Reader:
         if self._logprobs:
             self._meta["logprobs"] = self._logprobs
 
-    def _message(self, message: Mapping[str, Any], quoted: Quoted) -> None:
-        self._say("thinking", message.get("thinking"))
-        self._say("text", message.get("content"))
+    def _message(self, message: Mapping[str, Any], quoted: JsonText) -> None:
+        self._append_text("thinking", message.get("thinking"))
+        self._append_text("text", message.get("content"))
         calls = message.get("tool_calls")
         for place, call in enumerate(calls if isinstance(calls, list) else []):
             self._end_prose()
@@ -90,7 +90,7 @@ class _Reader:
         if rest:
             self._meta.setdefault("message", {}).update(rest)
 
-    def _say(self, kind: Prose, text: Any) -> None:
+    def _append_text(self, kind: Prose, text: Any) -> None:
         """Appends to the current text, or begins a new part if its kind changes."""
         if not isinstance(text, str) or not text:
             return
@@ -137,11 +137,11 @@ class _Reader:
         """Reads counts from the last line; a completely cached prompt has no count there."""
         raw = {name: item for name, item in value.items() if name not in _NOT_COUNTED}
         self._answer.usage = Usage(
-            _whole(raw.get("prompt_eval_count")), _whole(raw.get("eval_count")), raw
+            _valid_count(raw.get("prompt_eval_count")), _valid_count(raw.get("eval_count")), raw
         )
 
 
-def _whole(value: Any) -> int | None:
+def _valid_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -178,7 +178,9 @@ def _model(entry: Mapping[str, Any]) -> ModelInfo:
     details = raw if isinstance(raw, dict) else {}
     words = [_id(details.get(key)) for key in ("parameter_size", "quantization_level")]
     size = ", ".join(word for word in words if word)
-    window = _whole(details.get("context_length")) or _whole(entry.get("context_length"))
+    window = _valid_count(details.get("context_length")) or _valid_count(
+        entry.get("context_length")
+    )
     able = entry.get("capabilities")
     if not isinstance(able, list):
         return ModelInfo(id_, f"{id_} ({size})" if size else id_, window=window)

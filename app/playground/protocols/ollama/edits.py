@@ -18,7 +18,7 @@ from playground.protocols.editable_answer import (
 )
 from playground.protocols.framing import texts_of
 from playground.protocols.history_form import HistoryForm, ResultEdit, say_result
-from playground.protocols.raw_json import Changes, Path, dumped
+from playground.protocols.raw_json import Changes, Path, dump_ascii
 from playground.protocols.request import Body
 
 _CALLS = ("message", "tool_calls")
@@ -31,19 +31,19 @@ _AT_END = ("done_reason", _WRITTEN, "prompt_eval_count", "total_duration", "load
 
 def edit(answer: EditableAnswer) -> None:
     """Edits a stream, or one object."""
-    ending = answer.ending(lambda frame: frame.at("done") is True)
+    ending = answer.ending_frame(lambda frame: frame.value_at("done") is True)
     for frame in list(answer.frames):
         if frame.places:
             _edit_calls(answer, frame)
-    if ending is not None and answer.calls_gone and ending.at("done_reason") == "tool_calls":
+    if ending is not None and answer.calls_gone and ending.value_at("done_reason") == "tool_calls":
         ending.set("stop", "done_reason")
     text = answer.joined_reasons
     lines = [frame for frame in answer.frames if frame.value and not frame.dropped]
     if not text:
         return
-    if ending is not None and (_says(ending) or len(answer.frames) == 1):
-        if isinstance(ending.at("message"), dict):
-            ending.set(f"{ending.at('message', 'content') or ''}{text}", "message", "content")
+    if ending is not None and (_has_content(ending) or len(answer.frames) == 1):
+        if isinstance(ending.value_at("message"), dict):
+            ending.set(f"{ending.value_at('message', 'content') or ''}{text}", "message", "content")
         else:
             ending.set({"role": "assistant", "content": text}, "message")
     else:
@@ -51,8 +51,8 @@ def edit(answer: EditableAnswer) -> None:
         answer.insert(ending, _line(like.value, text))
 
 
-def _says(frame: EditableFrame) -> bool:
-    message = frame.at("message")
+def _has_content(frame: EditableFrame) -> bool:
+    message = frame.value_at("message")
     return isinstance(message, dict) and any(
         item for name, item in message.items() if name != "role"
     )
@@ -60,27 +60,33 @@ def _says(frame: EditableFrame) -> bool:
 
 def _edit_calls(answer: EditableAnswer, frame: EditableFrame) -> None:
     gone = [place for place in frame.places if place.part in answer.taken]
-    if len(gone) == len(frame.at(*_CALLS)):
+    if len(gone) == len(frame.value_at(*_CALLS)):
         frame.take(*_CALLS)
-        message = frame.at("message")
-        if frame.at("done") is not True and not (message.get("content") or message.get("thinking")):
+        message = frame.value_at("message")
+        if frame.value_at("done") is not True and not (
+            message.get("content") or message.get("thinking")
+        ):
             frame.drop()
     else:
         for place in gone:
             frame.take(*place.path)
-    tokens = frame.at("logprobs")
-    if gone and tokens and "".join(texts_of(tokens)) != (frame.at("message", "content") or ""):
+    tokens = frame.value_at("logprobs")
+    if (
+        gone
+        and tokens
+        and "".join(texts_of(tokens)) != (frame.value_at("message", "content") or "")
+    ):
         frame.take("logprobs")  # they may be those of the call
     for place in frame.places:
         if place.part in answer.taken:
             continue
         function = (*place.path, "function")
-        number = frame.at(*function, "index")
+        number = frame.value_at(*function, "index")
         if answer.taken and isinstance(number, int):
             frame.set(answer.number[place.part], *function, "index")
         if place.part in answer.arguments:
             text = answer.arguments[place.part]
-            if isinstance(frame.at(*function, "arguments"), str):
+            if isinstance(frame.value_at(*function, "arguments"), str):
                 frame.set(text, *function, "arguments")
             else:
                 frame.put(text, *function, "arguments")
@@ -93,7 +99,7 @@ def _line(like: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     """A line without text: an empty line ends Ollama's own client."""
-    return dumped(_line(values[0], "")).encode() + b"\n" if values else b""
+    return dump_ascii(_line(values[0], "")).encode() + b"\n" if values else b""
 
 
 # Joining two answers.
@@ -102,47 +108,47 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
     lines = [frame for frame in first.frames if frame.value]
     is_whole = len(lines) == 1 and len([frame for frame in last.frames if frame.value]) == 1
-    has_text = any(frame.at(*_TEXT) for frame in lines)
+    has_text = any(frame.value_at(*_TEXT) for frame in lines)
     written: Any = None
     for frame in lines:
-        if frame.at("done") is not True:
+        if frame.value_at("done") is not True:
             continue
-        written = frame.at(_WRITTEN)
-        if frame.at(*_TEXT) and not is_whole:
+        written = frame.value_at(_WRITTEN)
+        if frame.value_at(*_TEXT) and not is_whole:
             frame.set(False, "done")
             for name in frame.value.keys() & _AT_END:
                 frame.take(name)
         else:
             frame.drop()
     for frame in last.frames:
-        message = frame.at("message")
+        message = frame.value_at("message")
         if isinstance(message, dict) and "thinking" in message:
             frame.take("message", "thinking")
-            if frame.at("done") is not True and not _says_beside(message, "thinking"):
+            if frame.value_at("done") is not True and not _has_other_content(message, "thinking"):
                 frame.drop()
                 continue
-        if has_text and frame.at(*_TEXT):
-            frame.set(f"\n\n{frame.at(*_TEXT)}", *_TEXT)
+        if has_text and frame.value_at(*_TEXT):
+            frame.set(f"\n\n{frame.value_at(*_TEXT)}", *_TEXT)
             has_text = False
-        if frame.at(_WRITTEN) is not None:
-            frame.set(add_output(written, frame.at(_WRITTEN)), _WRITTEN)
+        if frame.value_at(_WRITTEN) is not None:
+            frame.set(add_output(written, frame.value_at(_WRITTEN)), _WRITTEN)
         if is_whole and isinstance(message, dict):
-            _lead(frame, lines[0])
+            _prepend_first(frame, lines[0])
 
 
-def _says_beside(message: Mapping[str, Any], member: str) -> bool:
+def _has_other_content(message: Mapping[str, Any], member: str) -> bool:
     return any(item for name, item in message.items() if name not in ("role", member))
 
 
-def _lead(frame: EditableFrame, first: EditableFrame) -> None:
+def _prepend_first(frame: EditableFrame, first: EditableFrame) -> None:
     """Both are one object: it begins like the first one."""
-    before = first.at(*_TEXT) or ""
-    after = frame.at(*_TEXT) or ""
+    before = first.value_at(*_TEXT) or ""
+    after = frame.value_at(*_TEXT) or ""
     frame.set(f"{before}\n\n{after}" if before and after else f"{before}{after}", *_TEXT)
-    if thought := first.at("message", "thinking"):
+    if thought := first.value_at("message", "thinking"):
         frame.set(thought, "message", "thinking")
-    if first.at("created_at"):
-        frame.set(first.at("created_at"), "created_at")
+    if first.value_at("created_at"):
+        frame.set(first.value_at("created_at"), "created_at")
 
 
 EDITOR = AnswerEditor(edit, keepalive, join)
@@ -152,7 +158,7 @@ EDITOR = AnswerEditor(edit, keepalive, join)
 
 
 def _write(message: Body, edit: ResultEdit) -> Changes:
-    return {("content",): dumped(say_result(edit)), ("images",): None}
+    return {("content",): dump_ascii(say_result(edit)), ("images",): None}
 
 
 def _make(call: MessagePart, answer: Sequence[Body]) -> Mapping[str, Any]:

@@ -13,7 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from playground.protocols.limits import (
+from playground.protocols.server import (
+    BadRequest,
+    Citation,
+    Phrases,
+    Shape,
+    check_shape,
+    compact_json,
+    predicate_rule,
+)
+from playground.protocols.tool_limits import (
     LACKS_EAGER,
     TWICE,
     CallIdLimit,
@@ -26,15 +35,6 @@ from playground.protocols.limits import (
     lacks_freeform,
     lacks_strict,
     walk_nodes,
-)
-from playground.protocols.server import (
-    BadRequest,
-    Citation,
-    Phrases,
-    Shape,
-    check_shape,
-    compact,
-    must,
 )
 from playground.schema.schema_checks import Place
 
@@ -96,7 +96,7 @@ def _read_below(node: Node) -> Iterator[tuple[Place, Any, str]]:
         yield ("anyOf", number), inner, ""
 
 
-def _dropped(node: Node) -> Match:
+def _dropped_members(node: Node) -> Match:
     known = _PROPERTY if node.led else _ROOT
     closed = node.keys.get("additionalProperties") is False
     odd = [key for key in node.keys if key not in known]
@@ -104,7 +104,7 @@ def _dropped(node: Node) -> Match:
     return [{"key": str(key)[:60], "step": (str(key),)} for key in odd if key != "$ref"]
 
 
-def _of_other_type(key: str, kind: type, *, root: bool) -> Callable[[Node], Match]:
+def _other_type(key: str, kind: type, *, root: bool) -> Callable[[Node], Match]:
     def find(node: Node) -> Match:
         value = node.keys.get(key)
         wrong = value is not None and not isinstance(value, kind) and root != bool(node.led)
@@ -118,7 +118,7 @@ def _no_single_type(node: Node) -> Match:
     return kind is not None and not isinstance(kind, str) and {"kind": go_kind(kind), "step": _TYPE}
 
 
-def _typed() -> Iterator[Limit[Node]]:
+def _type_limits() -> Iterator[Limit[Node]]:
     """Members that do not fit Go's types: of the root schema, and of a property."""
     for key, kind, ours, root, inner in (
         ("description", str, "a text", "", "string"),
@@ -131,7 +131,7 @@ def _typed() -> Iterator[Limit[Node]]:
             if go:
                 yield Limit(
                     f"needs {ours} for `{key}`",
-                    _of_other_type(key, kind, root=at_root_),
+                    _other_type(key, kind, root=at_root_),
                     TYPES,
                     f"{_CANNOT}{where}.{key} of type {go}",
                 )
@@ -166,13 +166,13 @@ LIMITS = LimitTable(
               lambda node: not isinstance(node.schema, Mapping) and {"kind": go_kind(node.schema)},
               Citation("https://github.com/can1357/oh-my-pi/issues/4488"),
               f"{_CANNOT}.properties of type api.ToolProperty"),
-        *_typed(),
+        *_type_limits(),
         Limit("needs texts for `required`", at_root(_no_name), TYPES,
               f"{_CANNOT}.required of type string"),
         Limit("drops `$ref`{at}: the model does not get it",
               lambda node: "$ref" in node.keys and {"step": ("$ref",)}, _ASSUMED,
               severity="ignored", fix="inline"),
-        Limit("drops `{key}`{at}: the model does not get it", _dropped, _ASSUMED,
+        Limit("drops `{key}`{at}: the model does not get it", _dropped_members, _ASSUMED,
               severity="ignored"),
     ),
     of_request=(equal_names(TWICE),),
@@ -187,7 +187,7 @@ LIMITS = LimitTable(
 class _GoPhrases(Phrases):
     """A type that does not fit a struct's field; entries of lists have no place of their own."""
 
-    def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
+    def refuse_type(self, value: Any, where: str, shape: Shape) -> BadRequest:
         kind = go_kind(value)
         return TYPES.refusal(
             f"json: cannot unmarshal {kind} into Go struct field {where} of type {shape.name}"
@@ -196,14 +196,14 @@ class _GoPhrases(Phrases):
     def join(self, where: str, step: str | int) -> str:
         return where if isinstance(step, int) else f"{where}.{step}"
 
-    def within(self, where: str, shape: Shape, kind: str = "") -> str:
+    def inner_place(self, where: str, shape: Shape, kind: str = "") -> str:
         return _STRUCTS.get(shape.name, where)
 
 
 class _OptionPhrases(_GoPhrases):
     """Options are not a struct: each is checked by itself."""
 
-    def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
+    def refuse_type(self, value: Any, where: str, shape: Shape) -> BadRequest:
         option = where.rpartition(".")[2]
         words = f'option "{option}" must be of {shape.name}'
         return BadRequest(words, 500, source=TYPES.words)
@@ -213,14 +213,17 @@ def _think(value: Any, where: str) -> BadRequest | None:
     if isinstance(value, bool) or value in ("high", "medium", "low", None):
         return None
     return TYPES.refusal(
-        f'invalid think value: {compact(value)} (must be "high", "medium", "low", true, or false)'
+        f"invalid think value: {compact_json(value)} "
+        '(must be "high", "medium", "low", true, or false)'
     )
 
 
 def _format(value: Any, where: str) -> BadRequest | None:
     if isinstance(value, dict) or value in ("", "json", None):
         return None
-    sentence = f'invalid format: {compact(value)}; expected "json" or a valid JSON Schema object'
+    sentence = (
+        f'invalid format: {compact_json(value)}; expected "json" or a valid JSON Schema object'
+    )
     return BadRequest(sentence, 500, source=_FORMAT.words)
 
 
@@ -267,7 +270,7 @@ _REQUEST = Shape(
     members={
         "top_logprobs": Shape(
             rules=(
-                must(
+                predicate_rule(
                     lambda value: not isinstance(value, int) or 0 <= value <= 20,
                     "top_logprobs must be between 0 and 20",
                     ROUTES,

@@ -17,19 +17,19 @@ from playground.protocols.encoder import (
     Names,
     Notes,
     error_text,
-    foretell,
     freeform_note,
     input_object,
     message_members,
     no_tools_note,
     note_foreign,
+    preflight,
     stop_words,
     tool_extra,
     wire_request,
     with_sound_arguments,
 )
 from playground.protocols.ollama import FACTS, limits
-from playground.protocols.parameters import in_own_words
+from playground.protocols.parameters import translate_params
 from playground.protocols.request import (
     AnswerMessage,
     Body,
@@ -41,11 +41,11 @@ from playground.protocols.request import (
     ResultMessage,
     call_part,
     dicts,
+    indexed_dicts,
     leading_system_messages,
     leading_system_text,
     member,
     params_of,
-    placed,
     rest_of,
 )
 
@@ -62,11 +62,11 @@ _EFFORTS = ("low", "medium", "high")
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /api/chat."""
     notes = Notes()
-    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
+    request = with_sound_arguments(translate_params(PROTOCOL, request), notes)
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
     if tools := _tools_for_choice(request, notes):
         body["tools"] = [_tool(tool, notes) for tool in tools]
-        foretell(tools, limits.LIMITS, notes, request.model)
+        preflight(tools, limits.LIMITS, notes, request.model)
         if request.stream:
             notes.add("Ollama sends a call's arguments in one piece, not in deltas.")
     _add_params(body, request.params, notes)
@@ -161,10 +161,10 @@ def _user(message: Message, role: str, notes: Notes) -> list[dict[str, Any]]:
         note_foreign(part, PROTOCOL, notes)
     text = "\n\n".join(part.text for part in message.parts if part.text.strip())
     images = [piece for part in message.parts if part.kind == "image" for piece in part.content]
-    return [_shown(text, images, role)] if text or images else []
+    return [_text_message(text, images, role)] if text or images else []
 
 
-def _shown(text: str, images: list[Content], role: str = "user") -> dict[str, Any]:
+def _text_message(text: str, images: list[Content], role: str = "user") -> dict[str, Any]:
     """A user or system message; images are beside the text, as bare base64."""
     entry: dict[str, Any] = {"role": role, "content": text}
     return {**entry, "images": [image.data for image in images]} if images else entry
@@ -182,7 +182,7 @@ def _assistant(message: Message, ids: Ids, names: Names, notes: Notes) -> dict[s
             case "call":
                 entry.setdefault("tool_calls", []).append(_call(part, ids, names, notes))
             case _:
-                notes.foreign(part)
+                notes.note_foreign_part(part)
     return entry
 
 
@@ -191,10 +191,10 @@ def _call(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, 
     own = part.meta if part.protocol == PROTOCOL else {}
     function = {
         **(own.get("function") or {}),
-        "name": names.of(part.name),
+        "name": names.allowed_name(part.name),
         "arguments": input_object(part),
     }
-    return {**(own.get("extra") or {}), "id": ids.of_call(part), "function": function}
+    return {**(own.get("extra") or {}), "id": ids.assign_call_id(part), "function": function}
 
 
 def _results(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dict[str, Any]]:
@@ -208,15 +208,15 @@ def _results(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dic
         messages.append(
             {
                 "role": "tool",
-                "tool_name": names.of(part.name),
-                "tool_call_id": ids.of_result(part.call_id),
+                "tool_name": names.allowed_name(part.name),
+                "tool_call_id": ids.take_result_id(part.call_id),
                 "content": text or ("The image follows in the next message." if pieces else ""),
             }
         )
         images += pieces
     if images:
         notes.add("Images of tool results were sent in a user message.")
-        messages.append(_shown("The images that the tools returned:", images))
+        messages.append(_text_message("The images that the tools returned:", images))
     return messages
 
 
@@ -244,7 +244,7 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
     first = leading_system_messages(body.get("messages"))
     calls = (call for it in dicts(body.get("messages")) for call in dicts(it.get("tool_calls")))
     call_ids = [call.get("id") for call in calls]
-    for place, message in list(placed(body.get("messages")))[first:]:
+    for place, message in list(indexed_dicts(body.get("messages")))[first:]:
         at = ("messages", place)
         match message.get("role"):
             case "assistant":

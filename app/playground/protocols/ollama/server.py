@@ -14,7 +14,6 @@ from typing import Any
 
 from playground.core.json_values import load_spelled, refuse_constant
 from playground.core.tools import NO_PARAMETERS, Tool
-from playground.protocols.limits import SentTool
 from playground.protocols.ollama import FACTS, limits
 from playground.protocols.ollama.limits import ROUTES
 from playground.protocols.ollama.request import READER
@@ -30,13 +29,14 @@ from playground.protocols.server import (
     ReplyBlock,
     SideEndpoint,
     Tag,
-    compact,
+    compact_json,
     delta_pause,
-    encoded,
+    encode_json,
     object_of,
     pieces,
     tokens,
 )
+from playground.protocols.tool_limits import SentTool
 
 NO_TOOLS, NO_THINKING = "-no-tools", "-no-thinking"
 """Name suffixes of the simulator's models that lack a capability."""
@@ -62,18 +62,18 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     if not (model := data.get("model")):
         raise ROUTES.refusal("model is required")
     tools = tuple(map(_tool, data.get("tools") or ()))
-    limits.LIMITS.check([SentTool.of(tool) for tool in tools])
+    limits.LIMITS.check([SentTool.from_tool(tool) for tool in tools])
     if tools and model.endswith(NO_TOOLS):
         raise ROUTES.refusal(f"registry.ollama.ai/library/{model} does not support tools")
     if data.get("think") and model.endswith(NO_THINKING):
         raise ROUTES.refusal(f'"{model}" does not support thinking')
-    messages = [_as_templates_read(message) for message in data.get("messages") or ()]
+    messages = [_with_known_role(message) for message in data.get("messages") or ()]
     request = model_request(
         READER, {**data, "messages": messages}, tools, _params(data), failures_in_text=True
     )
     return ParsedRequest(
         replace(request, stream=request.stream and bool(messages)),
-        tokens(compact([data.get("messages"), data.get("tools")])),
+        tokens(compact_json([data.get("messages"), data.get("tools")])),
     )
 
 
@@ -87,7 +87,7 @@ def _tool(entry: Mapping[str, Any]) -> Tool:
     )
 
 
-def _as_templates_read(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_known_role(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message as templates read it: they treat an unknown role as user."""
     role = str(message.get("role") or "").lower()
     return {**message, "role": role if role in ("system", "assistant", "tool") else "user"}
@@ -108,7 +108,7 @@ def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterato
     chance = stamp.chance()
     first = chance.uniform(*FIRST_TOKEN_S)
     place = 0
-    for block in _sayable(reply):
+    for block in _encodable_blocks(reply):
         if block.kind == "call":
             line = _line(parsed, stamp, f'"content":"","tool_calls":[{_call(block, place, stamp)}]')
             yield OutgoingFrame(line, first + delta_pause(block, chance), "args")
@@ -118,27 +118,27 @@ def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterato
             message = {"content": "", _FIELDS[block.kind]: piece}
             tag: Tag = "text"
             pause = first + delta_pause(block, chance)
-            yield OutgoingFrame(_line(parsed, stamp, compact(message)[1:-1]), pause, tag)
+            yield OutgoingFrame(_line(parsed, stamp, compact_json(message)[1:-1]), pause, tag)
             first = 0.0
-    end = compact(_end(reply, parsed, stamp))[1:-1]
+    end = compact_json(_end(reply, parsed, stamp))[1:-1]
     yield OutgoingFrame(_line(parsed, stamp, '"content":""', end), first, "finish")
 
 
-def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
+def answer_body(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
     if parsed.request.params.get("load"):
         return _line(parsed, stamp, '"content":""', '"done_reason":"load","done":true')
-    blocks = _sayable(reply)
+    blocks = _encodable_blocks(reply)
     text = "".join(block.text for block in blocks if block.kind == "text")
     thought = "".join(block.text for block in blocks if block.kind == "thinking")
     message = {"content": text} | ({"thinking": thought} if thought else {})
     calls = [block for block in blocks if block.kind == "call"]
     calls_text = ",".join(_call(block, place, stamp) for place, block in enumerate(calls))
-    whole_message = compact(message)[1:-1] + (f',"tool_calls":[{calls_text}]' if calls else "")
-    return _line(parsed, stamp, whole_message, compact(_end(reply, parsed, stamp))[1:-1])
+    whole_message = compact_json(message)[1:-1] + (f',"tool_calls":[{calls_text}]' if calls else "")
+    return _line(parsed, stamp, whole_message, compact_json(_end(reply, parsed, stamp))[1:-1])
 
 
-def _sayable(reply: ModelReply) -> tuple[ReplyBlock, ...]:
+def _encodable_blocks(reply: ModelReply) -> tuple[ReplyBlock, ...]:
     """The blocks as Ollama can encode them: an unreadable call becomes text."""
     return tuple(block if _is_call(block) else _call_as_text(block) for block in reply.blocks)
 
@@ -155,21 +155,21 @@ def _is_call(block: ReplyBlock) -> bool:
 
 
 def _call_as_text(block: ReplyBlock) -> ReplyBlock:
-    text = f'{{"name": {compact(block.name)}, "arguments": {block.text}}}'
+    text = f'{{"name": {compact_json(block.name)}, "arguments": {block.text}}}'
     return ReplyBlock("text", text, piece=block.piece)
 
 
 def _call(block: ReplyBlock, place: int, stamp: IdSource) -> str:
     """The JSON text of a call; its arguments are copied exactly."""
-    head = compact({"index": place, "name": block.name})[:-1]
-    id_ = compact(stamp.id("call_", place, 8).lower())
+    head = compact_json({"index": place, "name": block.name})[:-1]
+    id_ = compact_json(stamp.id("call_", place, 8).lower())
     return f'{{"id":{id_},"function":{head},"arguments":{block.text or "{}"}}}}}'
 
 
 def _line(parsed: ParsedRequest, stamp: IdSource, message: str, end: str = '"done":false') -> bytes:
     """A line with these members in the message, and these after it."""
     at = datetime.fromtimestamp(stamp.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
-    head = compact({"model": parsed.request.model, "created_at": at})[:-1]
+    head = compact_json({"model": parsed.request.model, "created_at": at})[:-1]
     text = f'{head},"message":{{"role":"assistant",{message}}},{end}}}\n'
     # A lone surrogate is inside a string: its escape is valid JSON there.
     return text.encode("utf-8", "backslashreplace")
@@ -194,12 +194,12 @@ def _end(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> dict[str,
 
 def error(problem: BadRequest, request_id: str) -> bytes:
     """Just a sentence; Ollama's responses have no id."""
-    return encoded({"error": str(problem)})
+    return encode_json({"error": str(problem)})
 
 
 def error_frame(problem: BadRequest) -> bytes:
     """The error as a line of a stream that has begun."""
-    return encoded({"error": str(problem)}) + b"\n"
+    return encode_json({"error": str(problem)}) + b"\n"
 
 
 def key(headers: Mapping[str, str]) -> str:
@@ -213,10 +213,10 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 def models(created: int) -> bytes:
     at = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return compact({"models": [_model_entry(name, at) for name in MODELS]}).encode()
+    return compact_json({"models": [_model_entry(name, at) for name in MODELS]}).encode()
 
 
-def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+def _model_details(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """The response of /api/show; every model name exists here."""
     data = object_of(body)
     name = data.get("model") or data.get("name")
@@ -226,7 +226,7 @@ def _shown(body: bytes, headers: Mapping[str, str], target: str, created: int) -
     entry = _model_entry(name, at)
     members = {key: entry[key] for key in ("details", "modified_at", "capabilities")}
     architecture = {"general.architecture": "simulated", "simulated.context_length": 131_072}
-    return encoded({"license": "", "template": "", "model_info": architecture, **members})
+    return encode_json({"license": "", "template": "", "model_info": architecture, **members})
 
 
 def _model_entry(name: str, at: str) -> dict[str, Any]:
@@ -258,7 +258,7 @@ END = ProviderServer(
     key=key,
     parse=parse,
     frames=frames,
-    whole=whole,
+    whole=answer_body,
     error=error,
     error_frame=error_frame,
     kinds={400: _ANY, 404: _ANY},
@@ -268,8 +268,10 @@ END = ProviderServer(
     models=models,
     stream_type="application/x-ndjson",
     beside=(
-        SideEndpoint("GET", re.compile("/api/version"), lambda *_: encoded({"version": _VERSION})),
-        SideEndpoint("GET", re.compile("/api/ps"), lambda *_: encoded({"models": []})),
-        SideEndpoint("POST", re.compile("/api/show"), _shown),
+        SideEndpoint(
+            "GET", re.compile("/api/version"), lambda *_: encode_json({"version": _VERSION})
+        ),
+        SideEndpoint("GET", re.compile("/api/ps"), lambda *_: encode_json({"models": []})),
+        SideEndpoint("POST", re.compile("/api/show"), _model_details),
     ),
 )

@@ -24,11 +24,11 @@ from playground.protocols.decoder import (
     EventBuilder,
     Meaning,
     OpenPart,
-    Took,
+    ReadOutcome,
     meaning_of,
 )
 from playground.protocols.openai_chat.request import QUIRKS, encode
-from playground.protocols.raw_json import Quoted, alike, joined, parse_json
+from playground.protocols.raw_json import JsonText, is_same_value, join_pieces, parse_json
 
 REASONS: Mapping[str, EndReason] = {
     "stop": "stop",
@@ -76,7 +76,7 @@ _FLAT = ("name", "arguments", "input")
 _MEMBERS: Mapping[str, str] = {"function": "arguments", "custom": "input"}
 """The member of a fragment -> its own member with the text of the call."""
 
-Where = tuple[Quoted, *tuple[str | int, ...]]
+Where = tuple[JsonText, *tuple[str | int, ...]]
 """The JSON text of a chunk, and the path of a value in it."""
 
 _WINDOWS = (
@@ -110,7 +110,7 @@ class _Reader:
         self._rest: dict[str, Any] = {}  # further members of the message
         self._others: dict[int, dict[str, Any]] = {}
 
-    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> ReadOutcome:
         choices = value.get("choices")
         usage = value.get("usage")
         if not isinstance(choices, list):
@@ -121,8 +121,8 @@ class _Reader:
             if key not in self._meta and isinstance(value.get(key), str) and value[key]:
                 self._meta[key] = value[key]
         self._count(usage if isinstance(usage, dict) else _groq(value).get("usage"))
-        took: Took = "known"
-        quoted = Quoted(text)
+        took: ReadOutcome = "known"
+        quoted = JsonText(text)
         for place, choice in enumerate(choices):
             if not isinstance(choice, dict):
                 self._answer.warn("not_an_object", "A choice that is not an object was left out.")
@@ -150,14 +150,14 @@ class _Reader:
     def settle(self, whole: bool) -> None:
         self._end_prose(whole)
         if self._details:
-            self._answer.whole("thinking", reasoning_details=merge_details(self._details))
+            self._answer.add_whole_part("thinking", reasoning_details=merge_details(self._details))
             self._details = []
         self._calls.settle()
         if logprobs := [token for tokens in self._logprobs.values() for token in tokens]:
             self._meta["logprobs"] = logprobs
         if (signed := self._rest.pop("extra_content", None)) is not None:
             # A signature that belongs to no call (Gemini) must go back with the message.
-            self._answer.whole("thinking", extra_content=signed)
+            self._answer.add_whole_part("thinking", extra_content=signed)
         if self._rest:
             self._meta["message"] = self._rest
         if self._others:
@@ -185,7 +185,7 @@ class _Reader:
         if reason:
             raw = reason if isinstance(reason, str) else str(reason)
             self._answer.tell_reason(raw, REASONS.get(raw, "other"))
-            self._answer.seal_calls()  # later losses do not affect them
+            self._answer.freeze_calls()  # later losses do not affect them
         native = choice.get("native_finish_reason")
         if isinstance(native, str):
             self._meta["native_finish_reason"] = native
@@ -201,12 +201,12 @@ class _Reader:
         self._reasoning(message)
         content = message.get("content")
         if isinstance(content, str):
-            self._say("text", content)
+            self._append_text("text", content)
         elif content is not None:
             self._content_list(content)
         refusal = message.get("refusal")
         if isinstance(refusal, str):
-            self._say("refusal", refusal)
+            self._append_text("refusal", refusal)
         annotations = message.get("annotations")
         if isinstance(annotations, list) and annotations:
             self._meta.setdefault("annotations", []).extend(annotations)
@@ -221,9 +221,9 @@ class _Reader:
         """A whole message at the end of a stream, which repeats it: only what is new is added."""
         content = message.get("content")
         if isinstance(content, str) and content:
-            streamed = joined(self._texts) if self._texts else ""
+            streamed = join_pieces(self._texts) if self._texts else ""
             if content.startswith(streamed):
-                self._say("text", content[len(streamed) :])
+                self._append_text("text", content[len(streamed) :])
             else:
                 self._answer.warn(
                     "message_differs",
@@ -245,34 +245,36 @@ class _Reader:
         for field in _REASONING:
             text = message.get(field)
             if isinstance(text, str) and text:
-                self._say("thinking", text, field)
+                self._append_text("thinking", text, field)
                 return
         for detail in details:
             if isinstance(detail, dict):
                 thought = detail.get("text") or detail.get("summary")
-                self._say("thinking", thought if isinstance(thought, str) else "")
+                self._append_text("thinking", thought if isinstance(thought, str) else "")
 
     def _content_list(self, content: Any) -> None:
         """Content as a list of typed pieces (Mistral)."""
         for piece in content if isinstance(content, list) else [content]:
             match piece:
                 case str():
-                    self._say("text", piece)
+                    self._append_text("text", piece)
                 case {"type": "text", "text": str(text)}:
-                    self._say("text", text)
+                    self._append_text("text", text)
                 case {"type": "thinking", "thinking": list(thoughts)}:
                     for thought in thoughts:
                         inner = thought.get("text") if isinstance(thought, dict) else thought
-                        self._say("thinking", inner if isinstance(inner, str) else "", "content")
+                        self._append_text(
+                            "thinking", inner if isinstance(inner, str) else "", "content"
+                        )
                 case {"type": "thinking", "thinking": str(text)}:
-                    self._say("thinking", text, "content")
+                    self._append_text("thinking", text, "content")
                 case dict():
                     self._end_prose()
-                    self._answer.whole("other", block=piece)
+                    self._answer.add_whole_part("other", block=piece)
                 case _:
                     self._answer.warn("odd_content", "Content that is not text was left out.")
 
-    def _say(self, kind: Prose, text: str, field: str = "") -> None:
+    def _append_text(self, kind: Prose, text: str, field: str = "") -> None:
         """Appends to the current text, or begins a new part if its kind changes."""
         if not text:
             return
@@ -491,7 +493,7 @@ class CallAssembler:
                 self._locate(twin, (*where, "function_call"))
         elif isinstance(legacy, dict):
             if self._legacy is None:
-                self._legacy = self._new(None)
+                self._legacy = self._new_call(None)
                 self._legacy.type = "function_call"
             self._grow(self._legacy, legacy, "arguments", (*where, "function_call"))
             self._locate(self._legacy, (*where, "function_call"))
@@ -518,7 +520,7 @@ class CallAssembler:
                 given = body.get(_MEMBERS[member])
                 text = given if isinstance(given, str) else text
             if name not in ("", same.name) or (
-                text and not alike(text, joined(same.part.pieces or [""]))
+                text and not is_same_value(text, join_pieces(same.part.pieces or [""]))
             ):
                 self._answer.warn_of(
                     same.part,
@@ -563,12 +565,12 @@ class CallAssembler:
         legacy = self._legacy.part if self._legacy is not None else None
         if self._legacy is None or legacy is None or legacy.ended:
             return
-        text = joined(legacy.pieces or [""])
+        text = join_pieces(legacy.pieces or [""])
         for call in self._calls:
             if call is self._legacy or call.part is None or call.name != self._legacy.name:
                 continue
-            if joined(call.part.pieces or [""]) == text:
-                self._answer.doubt(legacy)
+            if join_pieces(call.part.pieces or [""]) == text:
+                self._answer.mark_doubtful(legacy)
                 self._warn_double()
 
     def settle(self) -> None:
@@ -622,13 +624,13 @@ class CallAssembler:
         if at_index is not None:
             another = id_ and id_ != at_index.id and (at_index.id or not at_index.bare)
             renamed = not id_ and not at_index.bare and name and at_index.name not in ("", name)
-            return self._new(index) if (another and name) or renamed else at_index
+            return self._new_call(index) if (another and name) or renamed else at_index
         of_id = self._by_id.get(id_)
         if of_id is not None:
             both = index is not None and of_id.index is not None and name and not of_id.bare
-            return self._new(index) if both else of_id
+            return self._new_call(index) if both else of_id
         if name or id_ or not self._calls:
-            return self._new(index)
+            return self._new_call(index)
         return self._calls[-1]
 
     def _is_again(self, call: _OpenCall, body: Mapping[str, Any], member: str) -> bool:
@@ -636,14 +638,14 @@ class CallAssembler:
         text, part = body.get(member), call.part
         if not isinstance(text, str) or part is None or len(text) != call.length or len(text) < 2:
             return False
-        if text[0] != "{" or joined(part.pieces) != text or not _is_object(text):
+        if text[0] != "{" or join_pieces(part.pieces) != text or not _is_object(text):
             return False
         self._answer.warn_of(
             part, "item_again", f"The call {call.id[:80]!r} was sent twice. It counts once."
         )
         return True
 
-    def _new(self, index: int | None) -> _OpenCall:
+    def _new_call(self, index: int | None) -> _OpenCall:
         call = _OpenCall(index)
         self._calls.append(call)
         return call
@@ -654,7 +656,7 @@ class CallAssembler:
             return
         call.name += piece
         if call.part is not None:
-            self._answer.beside(call.part, "name", piece)
+            self._answer.add_side_text(call.part, "name", piece)
 
     def _grow(
         self, call: _OpenCall, body: Mapping[str, Any], member_name: str, where: Where
@@ -676,8 +678,8 @@ class CallAssembler:
             source, *path = where
             text = source.member(*path, member_name)
             part.meta["as_object"] = True
-            if part.pieces and not alike(joined(part.pieces), text):
-                self._answer.doubt(part)
+            if part.pieces and not is_same_value(join_pieces(part.pieces), text):
+                self._answer.mark_doubtful(part)
                 self._answer.warn_of(
                     part,
                     "arguments_replaced",
@@ -734,18 +736,18 @@ def _model(entry: Mapping[str, Any]) -> ModelInfo:
     return ModelInfo(
         id_,
         name if isinstance(name, str) and name != id_ else "",
-        tools=_first(
+        tools=_first_flag(
             "tools" in takes if isinstance(takes, list) else None,
             able.get("function_calling"),
             entry.get("supports_tools"),  # Fireworks
             _any_provider(entry.get("providers")),
         ),
-        images=_first(
+        images=_first_flag(
             "image" in inputs if isinstance(inputs, list) else None,
             able.get("vision"),
             entry.get("supports_image_input"),  # Fireworks
         ),
-        reasoning=_first(
+        reasoning=_first_flag(
             "reasoning" in takes if isinstance(takes, list) else None,
             able.get("reasoning"),
         ),
@@ -763,7 +765,7 @@ def _any_provider(value: Any) -> bool | None:
     return any(flags) if any(isinstance(flag, bool) for flag in flags) else None
 
 
-def _first(*flags: Any) -> bool | None:
+def _first_flag(*flags: Any) -> bool | None:
     return next((flag for flag in flags if isinstance(flag, bool)), None)
 
 

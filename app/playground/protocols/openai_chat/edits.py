@@ -27,7 +27,7 @@ from playground.protocols.history_form import (
     write_text,
 )
 from playground.protocols.openai_chat.decode import REASONS, THOUGHTS, message_member
-from playground.protocols.raw_json import Changes, Path, Quoted, dumped
+from playground.protocols.raw_json import Changes, JsonText, Path, dump_ascii
 from playground.protocols.request import MARK, Body, dicts
 
 _CARRIED = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider")
@@ -48,7 +48,7 @@ def edit(answer: EditableAnswer) -> None:
             _edit_calls(answer, frame, carriers)
     if answer.taken:
         _take_signatures(answer)
-        _say(answer)
+        _add_reasons(answer)
     for frame in answer.frames:
         _take_copies(frame)
         if answer.calls_gone:
@@ -63,7 +63,7 @@ def _carriers(answer: EditableAnswer) -> Mapping[int, CallPlace]:
     carriers: dict[int, tuple[bool, CallPlace]] = {}
     for frame in answer.frames:
         for place in frame.places:
-            says = bool(frame.at(*_arguments_at(frame, place.path)))
+            says = bool(frame.value_at(*_arguments_at(frame, place.path)))
             if place.part not in carriers or (says and not carriers[place.part][0]):
                 carriers[place.part] = (says, place)
     return {part: place for part, (_, place) in carriers.items()}
@@ -72,7 +72,7 @@ def _carriers(answer: EditableAnswer) -> Mapping[int, CallPlace]:
 def _arguments_at(frame: EditableFrame, path: Path) -> Path:
     if path[-1:] == ("function_call",):
         return (*path, "arguments")
-    is_custom = isinstance(frame.at(*path, "custom"), dict)
+    is_custom = isinstance(frame.value_at(*path, "custom"), dict)
     return (*path, "custom", "input") if is_custom else (*path, "function", "arguments")
 
 
@@ -88,22 +88,22 @@ def _edit_calls(
             is_whole = frame.kind == "sse" and path[2] == "message"  # it repeats the stream
             is_carrier = carriers[part] is place or is_whole
             new = answer.arguments[part] if is_carrier else ""
-            goes = _argue(frame, path, new, is_carrier=is_carrier)
+            goes = _set_arguments(frame, path, new, is_carrier=is_carrier)
         if goes:
             left.setdefault(message, set()).add(path)
-        elif answer.taken and _is_number(frame.at(*path, "index")):
+        elif answer.taken and _is_number(frame.value_at(*path, "index")):
             frame.set(answer.number[part], *path, "index")
     for message, paths in left.items():
         _take(answer, frame, message, paths)
 
 
-def _argue(frame: EditableFrame, path: Path, text: str, *, is_carrier: bool) -> bool:
+def _set_arguments(frame: EditableFrame, path: Path, text: str, *, is_carrier: bool) -> bool:
     """Writes the arguments of a piece; returns whether the piece is empty after that."""
     where = _arguments_at(frame, path)
-    old = frame.at(*where)
+    old = frame.value_at(*where)
     if is_carrier:
         if old is None or isinstance(old, str):
-            body, value = frame.at(*where[:-1]), {where[-1]: text}
+            body, value = frame.value_at(*where[:-1]), {where[-1]: text}
             if isinstance(body, dict):
                 frame.set(text, *where)
             else:
@@ -113,8 +113,8 @@ def _argue(frame: EditableFrame, path: Path, text: str, *, is_carrier: bool) -> 
         return False
     if old is None:
         return False
-    rest = {key: item for key, item in frame.at(*where[:-1]).items() if key != where[-1]}
-    entry = frame.at(*path)
+    rest = {key: item for key, item in frame.value_at(*where[:-1]).items() if key != where[-1]}
+    entry = frame.value_at(*path)
     own = {key: item for key, item in entry.items() if key not in ("index", "type", where[-2])}
     if where[-2] == "function_call":
         own = {}
@@ -127,7 +127,7 @@ def _argue(frame: EditableFrame, path: Path, text: str, *, is_carrier: bool) -> 
 
 def _take(answer: EditableAnswer, frame: EditableFrame, message: Path, paths: set[Path]) -> None:
     """Removes these pieces of calls from a message, and what becomes empty."""
-    entries = frame.at(*message, "tool_calls")
+    entries = frame.value_at(*message, "tool_calls")
     if isinstance(entries, list):
         placed = {place.path for place in frame.places}
         if answer.taken:  # empty calls would be calls to a client
@@ -147,10 +147,10 @@ def _take(answer: EditableAnswer, frame: EditableFrame, message: Path, paths: se
 
 def _drop_empty(frame: EditableFrame, message: Path, members: Collection[str | int]) -> None:
     """Drops a chunk that is empty without these members of its delta."""
-    rest = {name: item for name, item in frame.at(*message).items() if name not in members}
-    choice = frame.at(*message[:2])
+    rest = {name: item for name, item in frame.value_at(*message).items() if name not in members}
+    choice = frame.value_at(*message[:2])
     says_more = choice.get("finish_reason") or any(rest.values()) or message[-1] == "message"
-    if not says_more and len(frame.at("choices")) == 1 and not frame.value.get("usage"):
+    if not says_more and len(frame.value_at("choices")) == 1 and not frame.value.get("usage"):
         frame.drop()
 
 
@@ -158,7 +158,7 @@ def _take_signatures(answer: EditableAnswer) -> None:
     """Removes reasoning details with a removed call's id, as they sign that call (OpenRouter, for
     Gemini)."""
     ids = {
-        frame.at(*place.path, "id")
+        frame.value_at(*place.path, "id")
         for frame in answer.frames
         for place in frame.places
         if place.part in answer.taken
@@ -168,7 +168,7 @@ def _take_signatures(answer: EditableAnswer) -> None:
         if choice is None or frame.dropped:
             continue
         message = (*choice, _member(frame, choice))
-        details = frame.at(*message, _DETAILS)
+        details = frame.value_at(*message, _DETAILS)
         entries = enumerate(details if isinstance(details, list) else [])
         gone = [n for n, entry in entries if isinstance(entry, dict) and entry.get("id") in ids]
         if gone and len(gone) == len(details):
@@ -181,14 +181,14 @@ def _take_signatures(answer: EditableAnswer) -> None:
 
 def _take_logprobs(frame: EditableFrame, message: Path) -> None:
     """Removes logprobs that are not those of the text: they may be those of the call."""
-    tokens = frame.at(*message[:2], "logprobs", "content")
-    if tokens and "".join(texts_of(tokens)) != (frame.at(*message, "content") or ""):
+    tokens = frame.value_at(*message[:2], "logprobs", "content")
+    if tokens and "".join(texts_of(tokens)) != (frame.value_at(*message, "content") or ""):
         frame.put("null", *message[:2], "logprobs")
 
 
 def _member(frame: EditableFrame, choice: Path) -> str:
     """The member of the choice that has the answer, as the decoder reads it."""
-    return message_member(frame.at(*choice), streams=frame.kind == "sse")
+    return message_member(frame.value_at(*choice), streams=frame.kind == "sse")
 
 
 def _take_copies(frame: EditableFrame) -> None:
@@ -198,7 +198,7 @@ def _take_copies(frame: EditableFrame) -> None:
         return
     other = {"message": "delta", "delta": "message"}[_member(frame, choice)]
     for name in ("tool_calls", "function_call"):
-        if frame.at(*choice, other, name):
+        if frame.value_at(*choice, other, name):
             frame.take(*choice, other, name)
 
 
@@ -207,7 +207,7 @@ def _take_copies(frame: EditableFrame) -> None:
 
 def _choice(frame: EditableFrame) -> Path | None:
     """The path of the first choice, which alone is the answer."""
-    choices = frame.at("choices")
+    choices = frame.value_at("choices")
     for place, choice in enumerate(choices if isinstance(choices, list) else []):
         index = choice.get("index") if isinstance(choice, dict) else 1
         if not (isinstance(index, int) and index > 0):
@@ -217,7 +217,7 @@ def _choice(frame: EditableFrame) -> Path | None:
 
 def _ends(frame: EditableFrame) -> bool:
     choice = _choice(frame)
-    return choice is not None and bool(frame.at(*choice, "finish_reason"))
+    return choice is not None and bool(frame.value_at(*choice, "finish_reason"))
 
 
 def _end_without_calls(frame: EditableFrame) -> None:
@@ -225,35 +225,35 @@ def _end_without_calls(frame: EditableFrame) -> None:
     if choice is None:
         return
     for name, words in (("finish_reason", REASONS), ("native_finish_reason", _NATIVE)):
-        if words.get(str(frame.at(*choice, name))) == "calls":
+        if words.get(str(frame.value_at(*choice, name))) == "calls":
             frame.set("stop", *choice, name)
 
 
-def _say(answer: EditableAnswer) -> None:
+def _add_reasons(answer: EditableAnswer) -> None:
     """Adds the reasons in a new chunk before the one that ends the answer, or to that one if it has
     text of its own or is the whole answer."""
     text = answer.joined_reasons
     if not text:
         return
-    ending = answer.ending(_ends)
+    ending = answer.ending_frame(_ends)
     chunks = [frame for frame in answer.frames if _choice(frame) is not None and not frame.dropped]
     place = _choice(ending) if ending is not None else None
     if ending is not None and place is not None:
         member = _member(ending, place)
-        content = ending.at(*place, member, "content")
+        content = ending.value_at(*place, member, "content")
         if member == "message" or content or chunks[0] is ending:
             _append(ending, (*place, member), text)
             return
-    before = ending or answer.ending(lambda frame: frame.is_done)
+    before = ending or answer.ending_frame(lambda frame: frame.is_done)
     like = (chunks or [frame for frame in answer.frames if _choice(frame) is not None])[-1]
     answer.insert(before, _chunk(like.value, {"content": text}))
 
 
 def _append(frame: EditableFrame, message: Path, text: str) -> None:
-    content = frame.at(*message, "content")
+    content = frame.value_at(*message, "content")
     if isinstance(content, list):
         frame.set({"type": "text", "text": text}, *message, "content", len(content))
-    elif isinstance(frame.at(*message), dict):
+    elif isinstance(frame.value_at(*message), dict):
         frame.set(f"{content or ''}{text}", *message, "content")
     else:
         frame.set({"content": text}, *message)
@@ -272,7 +272,7 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     """A chunk without content: without a choice it would break loops of client code, with an empty
     text it would be an event of its own."""
     like = next((value for value in values if value.get("choices")), None)
-    return b"data: " + dumped(_chunk(like, {})).encode() + b"\n\n" if like else b""
+    return b"data: " + dump_ascii(_chunk(like, {})).encode() + b"\n\n" if like else b""
 
 
 # Joining two answers.
@@ -286,55 +286,55 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
     usage: Any = None
     has_text = False
     for frame in first.frames:
-        usage = frame.at("usage") or usage
-        has_text = has_text or _says(frame)
+        usage = frame.value_at("usage") or usage
+        has_text = has_text or _has_text(frame)
         if frame.is_done or (frame.value and _choice(frame) is None):
             frame.drop()
         elif _ends(frame):
             _go_past_end(frame)
-    ids = [id_ for frame in first.frames if isinstance(id_ := frame.at("id"), str)]
+    ids = [id_ for frame in first.frames if isinstance(id_ := frame.value_at("id"), str)]
     for frame in last.frames:
         if _choice(frame) is not None:
             _go_on(frame)
-            if has_text and _says(frame) and not frame.dropped:
-                _lead(frame)
+            if has_text and _has_text(frame) and not frame.dropped:
+                _prepend_blank_line(frame)
                 has_text = False
-        if ids and isinstance(frame.at("id"), str):
+        if ids and isinstance(frame.value_at("id"), str):
             frame.set(ids[0], "id")
-        if isinstance(frame.at("usage"), dict):
-            frame.set(_used(usage, frame.at("usage")), "usage")
+        if isinstance(frame.value_at("usage"), dict):
+            frame.set(_joined_usage(usage, frame.value_at("usage")), "usage")
 
 
 def _is_whole(frame: EditableFrame) -> bool:
     choice = _choice(frame)
     if choice is None or _member(frame, choice) != "message":
         return False
-    return isinstance(frame.at(*choice, "message"), dict)
+    return isinstance(frame.value_at(*choice, "message"), dict)
 
 
-def _says(frame: EditableFrame) -> bool:
+def _has_text(frame: EditableFrame) -> bool:
     choice = _choice(frame)
-    return choice is not None and bool(frame.at(*choice, "delta", "content"))
+    return choice is not None and bool(frame.value_at(*choice, "delta", "content"))
 
 
 def _go_past_end(frame: EditableFrame) -> None:
     """The chunk that ends the first answer must not end it; drops it if it has nothing else."""
     choice = _choice(frame) or ()
-    delta = frame.at(*choice, "delta")
+    delta = frame.value_at(*choice, "delta")
     if not any(value for name, value in (delta or {}).items() if name != "role"):
         frame.drop()
         return
     for name in ("finish_reason", "native_finish_reason"):
-        if frame.at(*choice, name):
+        if frame.value_at(*choice, name):
             frame.put("null", *choice, name)
-    if frame.at("usage"):
+    if frame.value_at("usage"):
         frame.put("null", "usage")
 
 
 def _go_on(frame: EditableFrame) -> None:
     """Removes its start and its thinking."""
     choice = _choice(frame) or ()
-    delta = frame.at(*choice, "delta")
+    delta = frame.value_at(*choice, "delta")
     if not isinstance(delta, dict):
         return
     gone = {name for name in delta if name == "role" or name in THOUGHTS}
@@ -349,14 +349,14 @@ def _go_on(frame: EditableFrame) -> None:
         _drop_empty(frame, (*choice, "delta"), gone)
 
 
-def _lead(frame: EditableFrame) -> None:
+def _prepend_blank_line(frame: EditableFrame) -> None:
     """The text of the second answer begins with an empty line."""
     content = (*(_choice(frame) or ()), "delta", "content")
-    if isinstance(text := frame.at(*content), str):
+    if isinstance(text := frame.value_at(*content), str):
         frame.set(f"\n\n{text}", *content)
 
 
-def _used(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
+def _joined_usage(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(first, dict):
         return last
     sums = {name: add_output(first.get(name), last[name]) for name in _WRITTEN if name in last}
@@ -371,18 +371,18 @@ def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None
     here = _choice(first)
     if last is None or place is None or here is None:
         raise ValueError("One of these answers is a stream, and the other is not.")
-    quoted = Quoted(last.data)
-    for name, value in last.at(*place).items():
+    quoted = JsonText(last.data)
+    for name, value in last.value_at(*place).items():
         if name not in ("index", "message"):
             first.set(value, *here, name)
-    for name, value in last.at(*place, "message").items():
+    for name, value in last.value_at(*place, "message").items():
         if name == "content" and isinstance(value, str) and value:
-            before = first.at(*here, "message", "content")
+            before = first.value_at(*here, "message", "content")
             first.set(f"{before}\n\n{value}" if before else value, *here, "message", "content")
         elif name not in ("role", "content") and name not in THOUGHTS and value is not None:
             first.put(quoted.member(*place, "message", name), *here, "message", name)
-    if isinstance(last.at("usage"), dict):
-        first.set(_used(first.at("usage"), last.at("usage")), "usage")
+    if isinstance(last.value_at("usage"), dict):
+        first.set(_joined_usage(first.value_at("usage"), last.value_at("usage")), "usage")
     last.drop()
 
 
@@ -412,7 +412,7 @@ def _keep_mark(copy: Sequence[Body], element: Body) -> Changes:
     pieces = [piece for message in copy for piece in dicts(message.get("content"))]
     changes.update(mark_content(element.get("content"), find_mark(pieces)))
     if (mark := find_mark(list(copy))) and not element.get(MARK):
-        changes[MARK,] = dumped(mark)
+        changes[MARK,] = dump_ascii(mark)
     return changes
 
 
@@ -420,11 +420,11 @@ def _ask_freely(body: Body) -> Changes:
     changes: dict[Path, str | None] = {}
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        changes["tool_choice", "allowed_tools", "mode"] = dumped("auto")
+        changes["tool_choice", "allowed_tools", "mode"] = dump_ascii("auto")
     elif isinstance(choice, dict) or choice in ("required", "any"):
-        changes["tool_choice",] = dumped("auto")
+        changes["tool_choice",] = dump_ascii("auto")
     if isinstance(body.get("function_call"), dict):
-        changes["function_call",] = dumped("auto")
+        changes["function_call",] = dump_ascii("auto")
     return changes
 
 

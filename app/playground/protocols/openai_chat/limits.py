@@ -15,7 +15,8 @@ from math import inf
 from typing import Any
 
 from playground.core.tools import Tool
-from playground.protocols.limits import (
+from playground.protocols.server import BadRequest, Citation, Phrases, Rule, Shape
+from playground.protocols.tool_limits import (
     LACKS_EAGER,
     NUMBER_FORMATS,
     TWICE,
@@ -28,7 +29,7 @@ from playground.protocols.limits import (
     at_root,
     bare_array,
     equal_names,
-    has,
+    has_keyword,
     is_boolean,
     is_open,
     is_other_draft,
@@ -38,7 +39,6 @@ from playground.protocols.limits import (
     odd_format,
     too_many_tools,
 )
-from playground.protocols.server import BadRequest, Citation, Phrases, Rule, Shape
 from playground.schema.pattern import has_deep_groups
 
 _TOP = Citation("https://github.com/langchain-ai/langchainjs/issues/9804")
@@ -152,7 +152,7 @@ def _lookaround(node: Node) -> Match:
     return any(map(has_lookaround, _patterns(node))) and {"dotted": "".join(steps)}
 
 
-def _missing(node: Node) -> Match:
+def _unrequired_property(node: Node) -> Match:
     """The first property that is not required."""
     return next(({"name": name} for name in node.properties if name not in node.required), False)
 
@@ -168,7 +168,7 @@ def _large_enum(node: Node) -> Match:
     return large and {"count": count, "letters": letters}
 
 
-def _in_all(counted: Callable[[Node], int], most: int) -> Callable[[Node], Match]:
+def _total_limit(counted: Callable[[Node], int], most: int) -> Callable[[Node], Match]:
     """More than `most` in a whole schema."""
 
     def find(root: Node) -> Match:
@@ -193,23 +193,23 @@ def _row(
     return Limit(says, finds, source, "{what}: " + refusal, param="{param}", code="{code}", **more)
 
 
-def _in(
+def _row_with_place(
     says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
 ) -> Limit[Node]:
     """The same, with the place of the schema in OpenAI's notation."""
     return _row(says, finds, source, "In context={node.context}, " + refusal, **more)
 
 
-def _strict(
+def _strict_row(
     says: str, finds: Callable[[Node], Match], source: Citation, refusal: str, **more: Any
 ) -> Limit[Node]:
-    return _in(says, finds, source, refusal, severity="strict", **more)
+    return _row_with_place(says, finds, source, refusal, severity="strict", **more)
 
 
-def _no(names: str, source: Citation) -> Iterator[Limit[Node]]:
+def _refused_keywords(names: str, source: Citation) -> Iterator[Limit[Node]]:
     for name in names.split():
         says, refusal = f"does not accept `{name}`", f"'{name}' is not permitted."
-        yield _strict(says, has(name), source, refusal, fix="strict", keyword=name)
+        yield _strict_row(says, has_keyword(name), source, refusal, fix="strict", keyword=name)
 
 
 def lookaround(source: Citation, *, strict: bool, **more: Any) -> Limit[Node]:
@@ -247,39 +247,39 @@ SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
     _row("accepts only JSON Schema draft 2020-12, whatever $schema says{why}", is_other_draft,
          _ASSUMED_GUIDE, "the schema is not valid under draft 2020-12 of JSON Schema."),
     _row("does not accept oneOf, anyOf, allOf, enum, const or not at the top level",
-         at_root(has("oneOf", "anyOf", "allOf", "enum", "const", "not")), _TOP,
+         at_root(has_keyword("oneOf", "anyOf", "allOf", "enum", "const", "not")), _TOP,
          "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' "
          "at the top level."),
-    _in("needs `items` of every array", bare_array,
+    _row_with_place("needs `items` of every array", bare_array,
         Citation("https://github.com/sigoden/aichat/pull/1049"), "array schema missing items."),
     _row("does not accept a pattern that Python cannot read, such as \\p{{..}} and (?<name>..)",
          _no_regex, Citation("https://github.com/BerriAI/litellm/pull/40485"),
          "'{pattern}' is not a 'regex'.", fix="drop"),
-    _strict("needs `additionalProperties: false` of every object", is_open, _CLOSED,
+    _strict_row("needs `additionalProperties: false` of every object", is_open, _CLOSED,
             "'additionalProperties' is required to be supplied and to be false.", fix="strict"),
-    _strict("needs every property in `required`", _missing, _CLOSED,
+    _strict_row("needs every property in `required`", _unrequired_property, _CLOSED,
             "'required' is required to be supplied and to be an array including every key in "
             "properties. Missing '{name}'.", fix="strict"),
-    *_no("allOf", Citation("https://github.com/makenotion/notion-mcp-server/issues/102")),
-    *_no("oneOf", Citation("https://github.com/ai-dynamo/dynamo/pull/15153")),
-    *_no("not if then else dependentRequired dependentSchemas", _DOCS),
-    *_no("propertyNames", Citation("https://github.com/can1357/oh-my-pi/issues/209")),
-    *_no("uniqueItems", Citation("https://github.com/1jehuang/jcode/issues/687")),
-    *_no("minLength maxLength", _LENGTHS),
-    *_no("patternProperties minProperties maxProperties dependencies", _ASSUMED),
-    *_no("contains minContains maxContains prefixItems", _ASSUMED),
-    *_no("unevaluatedProperties unevaluatedItems", _ASSUMED),
-    _strict("does not know this `format`", odd_format(FORMATS),
+    *_refused_keywords("allOf", Citation("https://github.com/makenotion/notion-mcp-server/issues/102")),
+    *_refused_keywords("oneOf", Citation("https://github.com/ai-dynamo/dynamo/pull/15153")),
+    *_refused_keywords("not if then else dependentRequired dependentSchemas", _DOCS),
+    *_refused_keywords("propertyNames", Citation("https://github.com/can1357/oh-my-pi/issues/209")),
+    *_refused_keywords("uniqueItems", Citation("https://github.com/1jehuang/jcode/issues/687")),
+    *_refused_keywords("minLength maxLength", _LENGTHS),
+    *_refused_keywords("patternProperties minProperties maxProperties dependencies", _ASSUMED),
+    *_refused_keywords("contains minContains maxContains prefixItems", _ASSUMED),
+    *_refused_keywords("unevaluatedProperties unevaluatedItems", _ASSUMED),
+    _strict_row("does not know this `format`", odd_format(FORMATS),
             Citation("https://github.com/can1357/oh-my-pi/issues/206"),
             "'{node.keys[format]}' is not a valid format.", fix="strict"),
-    _strict("needs a `type`", is_typeless("type", "$ref", "anyOf"), _TYPELESS,
+    _strict_row("needs a `type`", is_typeless("type", "$ref", "anyOf"), _TYPELESS,
             "schema must have a 'type' key.", fix="strict"),
-    _strict("does not accept true or false for a schema", is_boolean,
+    _strict_row("does not accept true or false for a schema", is_boolean,
             Citation(_TYPELESS.words, inferred=True), "{node.schema} is not of type 'object'."),
-    _strict("accepts nothing next to a `$ref`", neighbours(),
+    _strict_row("accepts nothing next to a `$ref`", neighbours(),
             Citation("https://github.com/camel-ai/camel/issues/3001"),
             "$ref cannot have keywords {{{beside}}}.", fix="inline"),
-    _strict(f"accepts {_DEEPEST} levels of nesting",
+    _strict_row(f"accepts {_DEEPEST} levels of nesting",
             lambda node: node.depth == _DEEPEST + 1,  # deeper nodes need no finding
             Citation("https://github.com/tidyverse/ellmer/issues/671", inferred=True),
             f"{{node.depth}} levels of nesting exceeds limit of {_DEEPEST}."),
@@ -289,15 +289,15 @@ SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
          f"{_MOST_ENUM_LETTERS} for more than {_LARGE_ENUM} values.", severity="strict"),
     lookaround(Citation("https://github.com/vercel/ai/pull/21037"), strict=True),
     _row(f"accepts {_MOST_PROPERTIES:,} properties, not {{count:,}}",
-         _in_all(lambda node: len(node.properties), _MOST_PROPERTIES), _ASSUMED,
+         _total_limit(lambda node: len(node.properties), _MOST_PROPERTIES), _ASSUMED,
          f"the schema has {{count}} object properties, more than the limit of {_MOST_PROPERTIES}.",
          severity="strict"),
     _row(f"accepts {_MOST_LETTERS:,} letters in names and values, not {{count:,}}",
-         _in_all(_letters, _MOST_LETTERS), _ASSUMED,
+         _total_limit(_letters, _MOST_LETTERS), _ASSUMED,
          "the schema has {count} characters in names and values, more than the limit of "
          f"{_MOST_LETTERS}.", severity="strict"),
     _row(f"accepts {_MOST_ENUM:,} enum values, not {{count:,}}",
-         _in_all(lambda node: len(node.enum), _MOST_ENUM),
+         _total_limit(lambda node: len(node.enum), _MOST_ENUM),
          Citation("https://community.openai.com/t/500-enums-limitation-in-structured-output/974416"),
          f"Expected at most {_MOST_ENUM} enum values in total within a single schema when using "
          "structured outputs, but received {count}. Consider reducing the number of enums, or use "
@@ -315,7 +315,7 @@ def needs_object() -> Limit[SentTool]:
     )
 
 
-def too_many(*, inferred: bool) -> Limit[Any]:
+def tool_count_limit(*, inferred: bool) -> Limit[Any]:
     return too_many_tools(
         _MOST_TOOLS,
         Citation(_TOO_MANY, inferred),
@@ -373,7 +373,7 @@ def check_tools(
             "code": "invalid_function_parameters",
             "outer": "tools",
         }
-        sent_tools.append(SentTool.of(tool, words=words))
+        sent_tools.append(SentTool.from_tool(tool, words=words))
     limits.check(sent_tools, model)
 
 
@@ -396,27 +396,31 @@ class OpenAIPhrases(Phrases):
     def __init__(self, reference: Citation) -> None:
         self.reference = reference
 
-    def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
+    def refuse_type(self, value: Any, where: str, shape: Shape) -> BadRequest:
         if not shape.name:
-            return self.odd_kind({}, where, shape) if shape.variants else self.missing(where, shape)
+            return (
+                self.refuse_variant({}, where, shape)
+                if shape.variants
+                else self.refuse_missing(where, shape)
+            )
         kind = "null" if value is None else _JSON_TYPES.get(type(value), "a number")
         sentence = f"Invalid type for '{where}': expected {shape.name}, but got {kind} instead."
         return self.reference.refusal(sentence, param=where, code="invalid_type")
 
-    def missing(self, where: str, shape: Shape) -> BadRequest:
+    def refuse_missing(self, where: str, shape: Shape) -> BadRequest:
         sentence, code = f"Missing required parameter: '{where}'.", "missing_required_parameter"
         return self.reference.refusal(sentence, param=where, code=code)
 
-    def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
+    def refuse_variant(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
         kind, tag = value.get(shape.tag), f"{where}.{shape.tag}"
         if kind is None and shape.tag in shape.required:
-            return self.missing(tag, shape)
-        return self.unsupported(kind, tag, *shape.variants)
+            return self.refuse_missing(tag, shape)
+        return self.refuse_value(kind, tag, *shape.variants)
 
     def join(self, where: str, step: str | int) -> str:
         return f"{where}[{step}]" if isinstance(step, int) else super().join(where, step)
 
-    def unsupported(self, value: Any, where: str, *known: str) -> BadRequest:
+    def refuse_value(self, value: Any, where: str, *known: str) -> BadRequest:
         """An unknown value."""
         words = [f"'{word}'" for word in known]
         last = " and " if len(words) == 2 else ", and "
@@ -426,7 +430,7 @@ class OpenAIPhrases(Phrases):
 
     def one_of(self, *known: str) -> Rule:
         return lambda value, where: (
-            None if value in known else self.unsupported(value, where, *known)
+            None if value in known else self.refuse_value(value, where, *known)
         )
 
     def not_empty(self, words: str, code: str = "invalid_value") -> Rule:
@@ -458,7 +462,7 @@ class OpenAIPhrases(Phrases):
         return rule
 
 
-def at_most(most: int, source: Citation) -> Rule:
+def max_length(most: int, source: Citation) -> Rule:
     """A rule for texts: the maximum length in characters."""
 
     def rule(value: Any, where: str) -> BadRequest | None:
@@ -488,7 +492,7 @@ def object_with(**members: Shape) -> Shape:
     return Shape(dict, members=members, required=tuple(members))
 
 
-def typed(**variants: Shape) -> Shape:
+def typed_object(**variants: Shape) -> Shape:
     """An object with a required type, one of these."""
     return Shape(dict, variants=variants, required=("type",), closed=True)
 
@@ -518,6 +522,6 @@ LIMITS = LimitTable(
         needs_object(),
     ),
     of_schema=(*SCHEMA_LIMITS, newer_lookaround(inferred=True)),
-    of_request=(equal_names(TWICE), too_many(inferred=False)),
+    of_request=(equal_names(TWICE), tool_count_limit(inferred=False)),
 )
 # fmt: on

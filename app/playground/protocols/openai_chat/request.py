@@ -17,13 +17,13 @@ from playground.protocols.encoder import (
     Names,
     Notes,
     error_text,
-    foretell,
     freeform_note,
     message_members,
     no_tools_note,
     note_foreign,
     own_block,
     own_members,
+    preflight,
     role_word,
     sound_object,
     stop_words,
@@ -32,7 +32,7 @@ from playground.protocols.encoder import (
     with_sound_arguments,
 )
 from playground.protocols.openai_chat import FACTS, limits
-from playground.protocols.parameters import in_own_words
+from playground.protocols.parameters import translate_params
 from playground.protocols.request import (
     AnswerMessage,
     Body,
@@ -43,11 +43,11 @@ from playground.protocols.request import (
     ResultMessage,
     call_part,
     dicts,
+    indexed_dicts,
     leading_system_messages,
     leading_system_text,
     openai_choice,
     params_of,
-    placed,
     rest_of,
 )
 
@@ -91,7 +91,7 @@ QUIRKS: Mapping[str, str] = {
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /chat/completions."""
     notes = Notes()
-    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
+    request = with_sound_arguments(translate_params(PROTOCOL, request), notes)
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
     add_tools(body, request, notes)
     _add_params(body, request, notes)
@@ -177,7 +177,8 @@ def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list
         own = own_members(part.meta, part, PROTOCOL, notes)
         images = [piece for piece in part.content if piece.type == "image"]
         pieces += [
-            _with_own(_image(image), own) for image in _supported_images(images, request, notes)
+            _with_own_members(_image(image), own)
+            for image in _supported_images(images, request, notes)
         ]
         if part.text.strip():
             pieces.append({**own, **_text(part.text)})
@@ -203,7 +204,7 @@ def _image(image: Content) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _with_own(piece: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _with_own_members(piece: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """An image with its further members, including those next to its URL."""
     inner = own.get("image_url")
     inner = inner if isinstance(inner, Mapping) else {}
@@ -226,14 +227,14 @@ def _assistant(
     _add_reasoning(entry, message, request, bool(calls))
     custom = custom_names(request)
     for call in calls:
-        if _own(call).get("type") == "function_call":
-            entry["function_call"] = {"name": names.of(call.name), "arguments": call.text}
+        if _own_data(call).get("type") == "function_call":
+            entry["function_call"] = {"name": names.allowed_name(call.name), "arguments": call.text}
         else:
             entry.setdefault("tool_calls", []).append(_call(call, ids, names, custom, notes))
     return entry
 
 
-def _own(part: MessagePart) -> Mapping[str, Any]:
+def _own_data(part: MessagePart) -> Mapping[str, Any]:
     """The original data of a part, if received by this protocol."""
     return part.meta if part.protocol == PROTOCOL else {}
 
@@ -250,7 +251,7 @@ def _content(message: Message, request: ModelRequest, notes: Notes) -> str | lis
     pieces: list[Any] = []
     as_list = False
     for part in message.parts:
-        own = _own(part)
+        own = _own_data(part)
         match part.kind:
             case "text" if part.text:
                 pieces.append({"type": "text", "text": part.text})
@@ -265,7 +266,7 @@ def _content(message: Message, request: ModelRequest, notes: Notes) -> str | lis
             case "thinking" if _field(part) and not _SEALED & part.meta.keys():
                 pass
             case "thinking" | "other" | "server_call" | "server_result" if not own:
-                notes.foreign(part)
+                notes.note_foreign_part(part)
             case _:
                 pass
     text = "".join(piece["text"] for piece in pieces if piece.get("type") == "text")
@@ -285,7 +286,7 @@ def _add_reasoning(
         return
     details: list[Any] = []
     for part in message.parts:
-        own = _own(part)
+        own = _own_data(part)
         details += own.get("reasoning_details") or []
         if "extra_content" in own:
             entry["extra_content"] = own["extra_content"]
@@ -299,7 +300,7 @@ def _add_reasoning(
 def _call(
     part: MessagePart, ids: Ids, names: Names, custom: Collection[str], notes: Notes
 ) -> dict[str, Any]:
-    own, name, id_ = _own(part), names.of(part.name), ids.of_call(part)
+    own, name, id_ = _own_data(part), names.allowed_name(part.name), ids.assign_call_id(part)
     call: dict[str, Any] = {**(own.get("extra") or {}), "id": id_}
     if own.get("type") == "custom" or (not own and part.name in custom):
         return {**call, "type": "custom", "custom": {"name": name, "input": _custom_input(part)}}
@@ -339,9 +340,11 @@ def _results(
         elif pieces and not content:
             content = "The tool returned an image, which cannot be shown here."
         if legacy:
-            messages.append({"role": "function", "name": names.of(part.name), "content": content})
+            messages.append(
+                {"role": "function", "name": names.allowed_name(part.name), "content": content}
+            )
         else:
-            id_ = ids.of_result(part.call_id)
+            id_ = ids.take_result_id(part.call_id)
             own = own_members(part.meta, part, PROTOCOL, notes)
             messages.append({**own, "role": "tool", "tool_call_id": id_, "content": content})
     if later:
@@ -375,14 +378,14 @@ def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None
     tools, tool_choice = _tools_and_choice(request, notes)
     body["tools"] = [_tool(tool, quirks, notes) for tool in tools]
     strict = "no_strict" not in quirks
-    foretell(tools, limits.LIMITS, notes, request.model, sure=False, strict=strict)
+    preflight(tools, limits.LIMITS, notes, request.model, sure=False, strict=strict)
     if tool_choice is not None:
         body["tool_choice"] = tool_choice
     if not choice.parallel and "no_parallel" in quirks:
         notes.add("This server cannot turn off parallel calls.")
     elif not choice.parallel:
         body["parallel_tool_calls"] = False
-    _foretell(request, notes)
+    _preflight(request, notes)
 
 
 def custom_names(request: ModelRequest) -> frozenset[str]:
@@ -455,7 +458,7 @@ def _format(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "grammar", "grammar": {k: v for k, v in spec.items() if k != "type"}}
 
 
-def _foretell(request: ModelRequest, notes: Notes) -> None:
+def _preflight(request: ModelRequest, notes: Notes) -> None:
     """Notes how the server will handle it. It is sent as requested anyway."""
     thinks = request.extra.get("thinking") != {"type": "disabled"}
     if request.choice.forced and thinks and "no_forced_with_thinking" in request.quirks:
@@ -490,7 +493,7 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
 
 def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
     first = leading_system_messages(body.get("messages"))
-    for place, item in list(placed(body.get("messages")))[first:]:
+    for place, item in list(indexed_dicts(body.get("messages")))[first:]:
         at = ("messages", place)
         match item.get("role"):
             case "assistant":

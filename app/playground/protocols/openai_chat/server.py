@@ -23,15 +23,15 @@ from playground.protocols.openai_chat.limits import (
     FLAG,
     OBJECT,
     OpenAIPhrases,
-    at_most,
     check_format,
     check_tools,
+    max_length,
     object_with,
     tool_name,
-    typed,
+    typed_object,
 )
 from playground.protocols.openai_chat.request import READER
-from playground.protocols.request import member, model_request, placed
+from playground.protocols.request import indexed_dicts, member, model_request
 from playground.protocols.server import (
     ANY,
     FIRST_TOKEN_S,
@@ -47,9 +47,9 @@ from playground.protocols.server import (
     SideEndpoint,
     Tag,
     check_shape,
-    compact,
+    compact_json,
     delta_pause,
-    encoded,
+    encode_json,
     object_of,
     pieces,
     raw_input,
@@ -79,7 +79,7 @@ _STRING = Shape(str, "a string")
 
 _FUNCTION_CALL = object_with(name=_NAME, arguments=_STRING)
 _CALL = replace(
-    typed(
+    typed_object(
         function=object_with(function=_FUNCTION_CALL),
         custom=object_with(custom=object_with(name=_NAME, input=_STRING)),
     ),
@@ -93,7 +93,7 @@ _FUNCTION = Shape(
 
 _SCHEMA = Shape(dict, members={"name": _NAME, "schema": OBJECT, "strict": FLAG}, required=("name",))
 _RESPONSE_FORMAT = replace(
-    typed(json_object=ANY, json_schema=object_with(json_schema=_SCHEMA), text=ANY),
+    typed_object(json_object=ANY, json_schema=object_with(json_schema=_SCHEMA), text=ANY),
     name="an object",
     null=True,
 )
@@ -134,26 +134,28 @@ KINDS: Mapping[int, tuple[str, str | None]] = {
 class _ChatPhrases(OpenAIPhrases):
     """A missing member with a named type is refused as a value of another type."""
 
-    def missing(self, where: str, shape: Shape) -> BadRequest:
+    def refuse_missing(self, where: str, shape: Shape) -> BadRequest:
         if where == "model":
             return self.reference.refusal("you must provide a model parameter")
         named = bool(shape.name) and not shape.null
-        return self.wrong(None, where, shape) if named else super().missing(where, shape)
+        return (
+            self.refuse_type(None, where, shape) if named else super().refuse_missing(where, shape)
+        )
 
-    def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
+    def refuse_unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
         where = self.join(where, name)
         sentence = f"Unrecognized request argument supplied: {where}"
         return self.reference.refusal(sentence, param=where)
 
 
 class _PiecePhrases(_ChatPhrases):
-    def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
+    def refuse_variant(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
         sentence = f"Invalid '{where}.type': '{value.get('type')}' is not supported here."
         return _ASSUMED.refusal(sentence, param=f"{where}.type", code="invalid_value")
 
 
 class _ResultPiecePhrases(_ChatPhrases):
-    def odd_kind(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
+    def refuse_variant(self, value: Mapping[str, Any], where: str, shape: Shape) -> BadRequest:
         sentence = "Content blocks are expected to be either text or image_url type."
         return _TOOL_CONTENT.refusal(sentence, param=where)
 
@@ -167,8 +169,8 @@ _LIST = Shape(list, "an array of objects", null=True, rules=(_FILLED,))
 _COUNT = Shape(int, "an integer", null=True, rules=(_SAYS.bounds(1),))
 
 
-def _named(value: Any, where: str) -> BadRequest | None:
-    return None if value else _SAYS.missing(where, ANY)
+def _check_named(value: Any, where: str) -> BadRequest | None:
+    return None if value else _SAYS.refuse_missing(where, ANY)
 
 
 def _image(value: Any, where: str) -> BadRequest | None:
@@ -176,7 +178,7 @@ def _image(value: Any, where: str) -> BadRequest | None:
     image, where = value.get("image_url"), f"{where}.image_url.url"
     url = image.get("url") if isinstance(image, dict) else None
     if not isinstance(url, str):
-        return _SAYS.missing(where, ANY)
+        return _SAYS.refuse_missing(where, ANY)
     if url.startswith(("http://", "https://")):
         return None
     if not url.startswith("data:"):
@@ -202,10 +204,10 @@ def _grammar(value: Any, where: str) -> BadRequest | None:
     match value:
         case {"syntax": str() as syntax, "definition": str()}:
             return _SAYS.one_of("lark", "regex")(syntax, f"{where}.syntax")
-    return _SAYS.missing(where, ANY)
+    return _SAYS.refuse_missing(where, ANY)
 
 
-def _says_nothing(value: Any, where: str) -> BadRequest | None:
+def _check_says_something(value: Any, where: str) -> BadRequest | None:
     """For a message of the model; also checks a call of the older dialect."""
     if value.get("function_call"):
         check_shape(value["function_call"], _FUNCTION_CALL, _SAYS, f"{where}.function")
@@ -216,7 +218,7 @@ def _says_nothing(value: Any, where: str) -> BadRequest | None:
 
 
 def _content(null: bool = False, /, phrases: OpenAIPhrases | None = None, **pieces: Shape) -> Shape:
-    name, each = "one of a string or array of objects", typed(**pieces)
+    name, each = "one of a string or array of objects", typed_object(**pieces)
     each = replace(each, phrases=phrases or _PIECES_SAY)
     return Shape((str, list), name, each=each, null=null)
 
@@ -234,7 +236,7 @@ _ANSWER = Shape(
             rules=(_SAYS.not_empty("Expected minimum length 1."),),
         ),
     },
-    rules=(_says_nothing,),
+    rules=(_check_says_something,),
 )
 _RESULT_CONTENT = _content(phrases=_ResultPiecePhrases(_REFERENCE), text=_TEXT, image_url=_PICTURE)
 _MESSAGE = Shape(
@@ -261,10 +263,10 @@ _CUSTOM = Shape(
 BODY = Shape(
     dict,
     members={
-        "model": Shape(str, rules=(_named,)),
+        "model": Shape(str, rules=(_check_named,)),
         "tools": replace(
             _LIST,
-            each=typed(
+            each=typed_object(
                 function=object_with(function=_FUNCTION), custom=object_with(custom=_CUSTOM)
             ),
         ),
@@ -315,9 +317,11 @@ def _check_model(data: Mapping[str, Any]) -> None:
     only models for audio get some."""
     if "audio" not in data["model"]:
         for place, message in enumerate(data["messages"]):
-            for number, piece in placed(message.get("content")):
+            for number, piece in indexed_dicts(message.get("content")):
                 if piece.get("type") == "input_audio":
-                    raise _PIECES_SAY.odd_kind(piece, f"messages[{place}].content[{number}]", ANY)
+                    raise _PIECES_SAY.refuse_variant(
+                        piece, f"messages[{place}].content[{number}]", ANY
+                    )
     if not _REASONING.match(data["model"]):
         return
     if data.get("max_tokens") is not None:
@@ -339,7 +343,7 @@ def _check_model(data: Mapping[str, Any]) -> None:
 def _check_ids(data: Mapping[str, Any]) -> None:
     """Checks the length of the ids of calls, which depends on the model."""
     longest = _SHORTER_ID if _SHORT_IDS.match(data["model"]) else _LONGEST_ID
-    check_length = at_most(longest, _LONG_ID)
+    check_length = max_length(longest, _LONG_ID)
     for place, message in enumerate(data["messages"]):
         where = f"messages[{place}]"
         ids = [
@@ -394,7 +398,7 @@ def _check_result(call_id: str, waiting: Sequence[str], where: str) -> None:
 
 
 def _check_format(form: Mapping[str, Any], messages: Any) -> None:
-    if form.get("type") == "json_object" and "json" not in compact(messages).lower():
+    if form.get("type") == "json_object" and "json" not in compact_json(messages).lower():
         raise _SAY_JSON.refusal(
             "'messages' must contain the word 'json' in some form, to use 'response_format' of "
             "type 'json_object'.",
@@ -415,7 +419,7 @@ def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
         for place, entry in enumerate(data.get(member) or ())
     ]
     check_tools(limits.LIMITS, tools, places, data["model"], member)
-    names = _chosen_function(data) if legacy else _chosen(data.get("tool_choice"), tools)
+    names = _chosen_function(data) if legacy else _chosen_names(data.get("tool_choice"), tools)
     for name in names:
         if not any(tool.name == name for tool in tools):
             raise _ASSUMED.refusal(
@@ -425,7 +429,7 @@ def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
             )
 
 
-def _chosen(choice: Any, tools: Sequence[Tool]) -> list[str]:
+def _chosen_names(choice: Any, tools: Sequence[Tool]) -> list[str]:
     """The names in `tool_choice`."""
     if choice is not None and not tools:
         raise _ASSUMED.refusal(
@@ -441,15 +445,15 @@ def _chosen(choice: Any, tools: Sequence[Tool]) -> list[str]:
             return [name]
         case {"type": "allowed_tools", "allowed_tools": {"mode": _, "tools": list() as allowed}}:
             return list(map(_allowed_name, allowed))
-    text = choice if isinstance(choice, str) else compact(choice)
-    raise _SAYS.unsupported(text, "tool_choice", "none", "auto", "required")
+    text = choice if isinstance(choice, str) else compact_json(choice)
+    raise _SAYS.refuse_value(text, "tool_choice", "none", "auto", "required")
 
 
 def _allowed_name(entry: Any) -> str:
     match entry:
         case {"function": {"name": str() as name}} | {"custom": {"name": str() as name}}:
             return name
-    raise _SAYS.missing("tool_choice.allowed_tools.tools[].function.name", ANY)
+    raise _SAYS.refuse_missing("tool_choice.allowed_tools.tools[].function.name", ANY)
 
 
 def _chosen_function(data: Mapping[str, Any]) -> list[str]:
@@ -460,7 +464,7 @@ def _chosen_function(data: Mapping[str, Any]) -> list[str]:
         case {"name": str() as name}:
             return [name]
         case choice:
-            raise _SAYS.unsupported(choice, "function_call", "none", "auto")
+            raise _SAYS.refuse_value(choice, "function_call", "none", "auto")
 
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
@@ -478,16 +482,16 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
 
 def read(data: Mapping[str, Any]) -> ParsedRequest:
     """The request of a body with a valid shape."""
-    today = _in_todays_words(data)
+    today = _modernize(data)
     tools = tuple(map(_tool, today.get("tools") or ()))
     request = model_request(READER, today, tools, _params(data), failures_in_text=True)
-    input_tokens = tokens(compact([data["messages"], data.get("tools")]))
+    input_tokens = tokens(compact_json([data["messages"], data.get("tools")]))
     return ParsedRequest(
         request, input_tokens, bool(member(data, "stream_options").get("include_usage"))
     )
 
 
-def _in_todays_words(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _modernize(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """Converts the older dialect, with functions and one call per turn, to tools."""
     if "functions" not in data:
         return data
@@ -557,7 +561,7 @@ def _choice_frames(
 ) -> Iterator[OutgoingFrame]:
     """One choice: the role first; a call's id and name before its arguments."""
     usage: dict[str, Any] = {"usage": None} if parsed.include_usage else {}
-    legacy, freeform = bool(parsed.request.params.get("legacy")), _freeform(parsed)
+    legacy, freeform = bool(parsed.request.params.get("legacy")), _freeform_names(parsed)
 
     def chunk(
         delta: Mapping[str, Any], pause: float, tag: Tag, finish: str | None = None
@@ -570,7 +574,7 @@ def _choice_frames(
     opening = {"role": "assistant", "content": "" if text else None, "refusal": None}
     yield chunk(opening, chance.uniform(*FIRST_TOKEN_S), "start")
     place = -1
-    for block in _sayable(reply, legacy):
+    for block in _encodable_blocks(reply, legacy):
         custom = block.name in freeform
         block = raw_input(block) if custom else block
         if block.kind == "call":
@@ -583,7 +587,7 @@ def _choice_frames(
     yield chunk({}, 0.0, "finish", _finish_reason(reply, legacy))
 
 
-def _sayable(reply: ModelReply, legacy: bool) -> Iterator[ReplyBlock]:
+def _encodable_blocks(reply: ModelReply, legacy: bool) -> Iterator[ReplyBlock]:
     """Drops calls after the first one in the older dialect, which permits one per turn."""
     calls = 0
     for block in reply.blocks:
@@ -592,7 +596,7 @@ def _sayable(reply: ModelReply, legacy: bool) -> Iterator[ReplyBlock]:
             yield block
 
 
-def _freeform(parsed: ParsedRequest) -> frozenset[str]:
+def _freeform_names(parsed: ParsedRequest) -> frozenset[str]:
     return frozenset(tool.name for tool in parsed.request.tools if tool.format is not None)
 
 
@@ -606,7 +610,7 @@ def _logprobs(text: str, parsed: ParsedRequest) -> dict[str, Any] | None:
 
 
 def _sse(chunk: Mapping[str, Any]) -> bytes:
-    return b"data: %s\n\n" % encoded(chunk)
+    return b"data: %s\n\n" % encode_json(chunk)
 
 
 def _head(parsed: ParsedRequest, stamp: IdSource) -> dict[str, Any]:
@@ -649,7 +653,7 @@ def _delta(block: ReplyBlock, piece: str, place: int, legacy: bool, custom: bool
             return {"tool_calls": [{"index": place, "function": {"arguments": piece}}]}
 
 
-def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
+def answer_body(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
     legacy = bool(parsed.request.params.get("legacy"))
     choices = [
@@ -662,13 +666,16 @@ def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
         for number in range(_choices(parsed))
     ]
     body = _head(parsed, stamp) | {"object": "chat.completion", "choices": choices}
-    return encoded(body | {"usage": _usage(reply, parsed)})
+    return encode_json(body | {"usage": _usage(reply, parsed)})
 
 
 def _message(
     reply: ModelReply, parsed: ParsedRequest, stamp: IdSource, legacy: bool
 ) -> dict[str, Any]:
-    freeform, calls = _freeform(parsed), [b for b in _sayable(reply, legacy) if b.kind == "call"]
+    freeform, calls = (
+        _freeform_names(parsed),
+        [b for b in _encodable_blocks(reply, legacy) if b.kind == "call"],
+    )
     thinking = "".join(block.text for block in reply.blocks if block.kind == "thinking")
     message: dict[str, Any] = {
         "role": "assistant",
@@ -723,7 +730,7 @@ def _error_object(problem: BadRequest) -> dict[str, Any]:
 
 def error(problem: BadRequest, request_id: str) -> bytes:
     """The error body; the request id is only in a header."""
-    return encoded(_error_object(problem))
+    return encode_json(_error_object(problem))
 
 
 def error_frame(problem: BadRequest) -> bytes:
@@ -753,7 +760,7 @@ def _headers(request_id: str) -> Mapping[str, str]:
 
 def models(created: int) -> bytes:
     entries = [_model_entry(name, created) for name in MODELS]
-    return compact({"object": "list", "data": entries}).encode()
+    return compact_json({"object": "list", "data": entries}).encode()
 
 
 def _model_entry(name: str, created: int) -> dict[str, Any]:
@@ -762,7 +769,7 @@ def _model_entry(name: str, created: int) -> dict[str, Any]:
 
 def _model(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
     """One model; every name exists here."""
-    return encoded(_model_entry(target.removeprefix("/models/"), created))
+    return encode_json(_model_entry(target.removeprefix("/models/"), created))
 
 
 def _bad_key(key: str) -> BadRequest:
@@ -784,7 +791,7 @@ END = ProviderServer(
     key=key,
     parse=parse,
     frames=frames,
-    whole=whole,
+    whole=answer_body,
     error=error,
     error_frame=error_frame,
     kinds=KINDS,

@@ -19,10 +19,10 @@ from playground.protocols.base import (
     read_error,
     wire_id,
 )
-from playground.protocols.decoder import FAILED_REASONS, BodyDecoder, EventBuilder, Took
+from playground.protocols.decoder import FAILED_REASONS, BodyDecoder, EventBuilder, ReadOutcome
 from playground.protocols.openai_responses.items import Items, Name, Where
 from playground.protocols.openai_responses.request import QUIRKS, encode
-from playground.protocols.raw_json import Quoted
+from playground.protocols.raw_json import JsonText
 
 _INCOMPLETE: Mapping[str, EndReason] = {
     "max_output_tokens": "length",
@@ -114,7 +114,7 @@ class _Reader:
             None  # an error event, which `response.failed` repeats in full
         )
 
-    def read(self, value: Mapping[str, Any], text: str, event: str) -> Took:
+    def read(self, value: Mapping[str, Any], text: str, event: str) -> ReadOutcome:
         type_ = value.get("type") or event
         if self._error is not None and type_ != "response.failed":
             self.settle(whole=False)
@@ -135,7 +135,9 @@ class _Reader:
                 self._delta(_DELTAS[type_], value)
             case str() if type_ in _TELLS:
                 item_type, member = _TELLS[type_]
-                self._items.tell(_name(value), {**value, "type": item_type}, value.get(member))
+                self._items.tell_arguments(
+                    _name(value), {**value, "type": item_type}, value.get(member)
+                )
             case str() if type_ in _TELLS_TEXT:
                 delta, member = _TELLS_TEXT[type_]
                 item_type, kind, *at = _DELTAS[delta]
@@ -161,7 +163,7 @@ class _Reader:
             return _INCOMPLETE.get(_text(details.get("reason")), "length"), self._meta
         if answer.raw_reason not in ("completed", "complete"):
             return "other", self._meta
-        is_refusal = answer.has("refusal") and not answer.has("call")
+        is_refusal = answer.has_part("refusal") and not answer.has_part("call")
         return "refusal" if is_refusal else "stop", self._meta
 
     def settle(self, whole: bool) -> None:
@@ -178,9 +180,9 @@ class _Reader:
         if not isinstance(item, dict):
             self._answer.warn("not_an_object", "An item that is not an object was left out.")
         elif type_.endswith("added"):
-            self._items.add(_name(value, item), item, (Quoted(text), "item"))
+            self._items.add(_name(value, item), item, (JsonText(text), "item"))
         else:
-            self._items.done(_name(value, item), item, (Quoted(text), "item"))
+            self._items.finish_item(_name(value, item), item, (JsonText(text), "item"))
 
     def _delta(self, target: tuple[str, PartKind, str, str], value: Mapping[str, Any]) -> None:
         item, kind, member, number = target
@@ -201,7 +203,9 @@ class _Reader:
                 return
         self._items.open(_name(value), type_, (member, _count(value.get(number)) or 0), kind)
 
-    def _end(self, response: Mapping[str, Any], status: str, text: str, *path: str | int) -> Took:
+    def _end(
+        self, response: Mapping[str, Any], status: str, text: str, *path: str | int
+    ) -> ReadOutcome:
         """The response in its end event, or a whole body."""
         self._take_head(response)
         self._answer.raw_reason = status = _text(response.get("status")) or status
@@ -212,8 +216,8 @@ class _Reader:
         self._items.unfinished = status in _UNFINISHED
         output = response.get("output")
         if isinstance(output, list):
-            where: Where = (Quoted(text), *path)
-            self._items.final(output, (*where, "output"))
+            where: Where = (JsonText(text), *path)
+            self._items.add_final_list(output, (*where, "output"))
         if response.get("error") or status in FAILED_REASONS:
             self._fail(response, status)
             return "known"

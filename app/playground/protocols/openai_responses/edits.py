@@ -23,7 +23,7 @@ from playground.protocols.editable_answer import (
 from playground.protocols.history_form import HistoryForm, ResultEdit, say_result
 from playground.protocols.openai_responses.decode import ENDS
 from playground.protocols.openai_responses.items import CALLS
-from playground.protocols.raw_json import Changes, Path, Quoted, dumped
+from playground.protocols.raw_json import Changes, JsonText, Path, dump_ascii
 from playground.protocols.request import Body
 
 _SAYS_AGAIN: Mapping[str, str] = {
@@ -59,19 +59,19 @@ class _Items:
             for frame in answer.frames
             for place in frame.places
             if place.part in answer.taken
-            and isinstance(item := frame.at(*place.path), dict)
+            and isinstance(item := frame.value_at(*place.path), dict)
             and item.get("call_id")
         }
 
     def edit(self) -> None:
         answer = self._answer
-        ending = answer.ending(_ends)
+        ending = answer.ending_frame(_ends)
         for frame, part in self._find():
             self._edit_event(frame, part)
-        self._say(ending)
+        self._add_reasons(ending)
         for frame in answer.frames:
             for path in (("output",), ("response", "output")):
-                if isinstance(frame.at(*path), list):
+                if isinstance(frame.value_at(*path), list):
                     self._output(frame, path, is_end=frame is ending)
 
     def _find(self) -> Sequence[tuple[EditableFrame, int]]:
@@ -79,7 +79,7 @@ class _Items:
         owner: dict[Any, int] = {}
         events: list[tuple[EditableFrame, int]] = []
         for frame in self._answer.frames:
-            index = frame.at("output_index")
+            index = frame.value_at("output_index")
             about = [place.part for place in frame.places if place.path in ((), ("item",))]
             names = [name for name in (_id_in(frame.value), index) if name is not None]
             if not names and not about:
@@ -95,18 +95,18 @@ class _Items:
         return events
 
     def _edit_event(self, frame: EditableFrame, part: int) -> None:
-        answer, index = self._answer, frame.at("output_index")
+        answer, index = self._answer, frame.value_at("output_index")
         if part in answer.taken:
             frame.drop()
             return
         if part in answer.arguments:
-            self._argue(frame, part, answer.arguments[part])
+            self._set_arguments(frame, part, answer.arguments[part])
         if isinstance(index, int):
-            new = self._gaps.new(index)
+            new = self._gaps.new_number(index)
             frame.set(new, "output_index")
             self._next = max(self._next, new + 1)
 
-    def _argue(self, frame: EditableFrame, part: int, text: str) -> None:
+    def _set_arguments(self, frame: EditableFrame, part: int, text: str) -> None:
         if frame.type in _DELTAS:
             if part in self._written:
                 frame.drop()
@@ -116,18 +116,18 @@ class _Items:
         elif member := _SAYS_AGAIN.get(frame.type):
             frame.set(text, member)
         else:
-            _argue_item(frame, ("item",), text, is_done=frame.type.endswith("done"))
+            _set_item_arguments(frame, ("item",), text, is_done=frame.type.endswith("done"))
 
     def _output(self, frame: EditableFrame, path: Path, *, is_end: bool) -> None:
         """Edits the items listed in a response."""
-        answer, items = self._answer, frame.at(*path)
+        answer, items = self._answer, frame.value_at(*path)
         owner = {place.path: place.part for place in frame.places}
         for nth, item in enumerate(items):
             part = owner.get((*path, nth), -1)
             if part in answer.taken or self._is_double(item):
                 frame.take(*path, nth)
             elif part in answer.arguments:
-                _argue_item(frame, (*path, nth), answer.arguments[part], is_done=True)
+                _set_item_arguments(frame, (*path, nth), answer.arguments[part], is_done=True)
         # If a server lists no items at the end although it sent some, ours are not listed either.
         if is_end and answer.reasons and items:
             message = _message(_response_id(answer), answer.reasons, "completed")
@@ -138,7 +138,7 @@ class _Items:
         is_call = isinstance(item, dict) and item.get("type") in CALLS
         return is_call and str(item.get("call_id")) in self._call_ids
 
-    def _say(self, before: EditableFrame | None) -> None:
+    def _add_reasons(self, before: EditableFrame | None) -> None:
         """Adds the reasons as a message after all items."""
         answer, index = self._answer, self._next
         if not answer.reasons or (before is not None and before.kind == "json"):
@@ -164,10 +164,10 @@ class _Items:
         )
 
 
-def _argue_item(frame: EditableFrame, path: Path, text: str, *, is_done: bool) -> None:
+def _set_item_arguments(frame: EditableFrame, path: Path, text: str, *, is_done: bool) -> None:
     """Sets the arguments of an item; an announced item keeps empty ones."""
-    member = CALLS.get(str(frame.at(*path, "type")), "arguments")
-    old = frame.at(*path, member)
+    member = CALLS.get(str(frame.value_at(*path, "type")), "arguments")
+    old = frame.value_at(*path, member)
     if old is None or isinstance(old, str):
         if old or is_done:
             frame.set(text, *path, member)
@@ -176,11 +176,11 @@ def _argue_item(frame: EditableFrame, path: Path, text: str, *, is_done: bool) -
 
 
 def _ends(frame: EditableFrame) -> bool:
-    return frame.type in ENDS or frame.at("object") == "response"
+    return frame.type in ENDS or frame.value_at("object") == "response"
 
 
 def _response_id(answer: EditableAnswer) -> str:
-    ids = (frame.at("response", "id") or frame.at("id") for frame in answer.frames)
+    ids = (frame.value_at("response", "id") or frame.value_at("id") for frame in answer.frames)
     return next((str(id_) for id_ in ids if id_), "")
 
 
@@ -198,7 +198,7 @@ def _count_on(answer: EditableAnswer) -> None:
     has_changed = False
     for frame in answer.frames:
         has_changed = has_changed or frame.dropped or frame.fresh
-        number = frame.at("sequence_number")
+        number = frame.value_at("sequence_number")
         if frame.dropped or not isinstance(number, int):
             continue
         if has_changed and last is not None:
@@ -225,7 +225,7 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     numbers = [value["sequence_number"] for value in seen if "sequence_number" in value]
     if numbers:
         event["sequence_number"] = numbers[-1]
-    return b"event: response.in_progress\ndata: " + dumped(event).encode() + b"\n\n"
+    return b"event: response.in_progress\ndata: " + dump_ascii(event).encode() + b"\n\n"
 
 
 def _id_in(value: Any) -> str | None:
@@ -273,42 +273,44 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
         _join_whole(*wholes)
         return
     ends = [frame for frame in first.frames if frame.type in ENDS]
-    numbers = [number for frame in first.frames if isinstance(number := frame.at(_NUMBER), int)]
-    indexes = [index for frame in first.frames if isinstance(index := frame.at(_INDEX), int)]
+    numbers = [
+        number for frame in first.frames if isinstance(number := frame.value_at(_NUMBER), int)
+    ]
+    indexes = [index for frame in first.frames if isinstance(index := frame.value_at(_INDEX), int)]
     for frame in ends:
         frame.drop()
-    number = max(numbers, default=0) - len([n for frame in ends if (n := frame.at(_NUMBER))])
+    number = max(numbers, default=0) - len([n for frame in ends if (n := frame.value_at(_NUMBER))])
     started = next(
-        (frame for frame in first.frames if isinstance(frame.at("response"), dict)), None
+        (frame for frame in first.frames if isinstance(frame.value_at("response"), dict)), None
     )
-    for frame in _that_go_on(last, max(indexes, default=-1) + 1):
+    for frame in _continuing_frames(last, max(indexes, default=-1) + 1):
         if frame.type in ENDS:
             if started is not None:
-                _keep_head(frame, ("response",), started.at("response"))
+                _keep_head(frame, ("response",), started.value_at("response"))
             if ends:
                 _add_first(frame, ends[-1])
-        if isinstance(frame.at(_NUMBER), int):
+        if isinstance(frame.value_at(_NUMBER), int):
             number += 1
             frame.set(number, _NUMBER)
 
 
-def _that_go_on(answer: EditableAnswer, base: int) -> Sequence[EditableFrame]:
+def _continuing_frames(answer: EditableAnswer, base: int) -> Sequence[EditableFrame]:
     """Its events without start and thinking; its items are numbered from `base` on."""
     gaps, thinking = GapCloser(), set[int]()
     staying: list[EditableFrame] = []
     for frame in answer.frames:
-        index = frame.at(_INDEX)
+        index = frame.value_at(_INDEX)
         if frame.type == "response.output_item.added" and isinstance(index, int):
             thinking.discard(index)
-            if frame.at("item", "type") == _THINKING:
+            if frame.value_at("item", "type") == _THINKING:
                 thinking.add(index)
                 gaps.add(index)
-        starts = isinstance(frame.at("response"), dict) and frame.type not in ENDS
+        starts = isinstance(frame.value_at("response"), dict) and frame.type not in ENDS
         if starts or index in thinking:
             frame.drop()
             continue
         if isinstance(index, int):
-            frame.set(base + gaps.new(index), _INDEX)
+            frame.set(base + gaps.new_number(index), _INDEX)
         staying.append(frame)
     return staying
 
@@ -316,21 +318,21 @@ def _that_go_on(answer: EditableAnswer, base: int) -> Sequence[EditableFrame]:
 def _keep_head(frame: EditableFrame, at: Path, first: Mapping[str, Any]) -> None:
     """Both are one response, with the id and the time of the first one."""
     for name in ("id", "created_at", "previous_response_id"):
-        if name in first and name in frame.at(*at):
+        if name in first and name in frame.value_at(*at):
             frame.set(first[name], *at, name)
 
 
 def _add_first(frame: EditableFrame, end: EditableFrame, at: Path = ("response",)) -> None:
     """Adds the first answer's end: its items before these, and its tokens."""
-    before, after = Quoted(end.data), Quoted(frame.data)
-    listed = end.at(*at, "output") or ()
+    before, after = JsonText(end.data), JsonText(frame.data)
+    listed = end.value_at(*at, "output") or ()
     items = [before.member(*at, "output", nth) for nth in range(len(listed))]
-    for nth, item in enumerate(frame.at(*at, "output") or ()):
+    for nth, item in enumerate(frame.value_at(*at, "output") or ()):
         if not (isinstance(item, dict) and item.get("type") == _THINKING):
             items.append(after.member(*at, "output", nth))
-    if isinstance(frame.at(*at, "output"), list):
+    if isinstance(frame.value_at(*at, "output"), list):
         frame.put(f"[{','.join(items)}]", *at, "output")
-    used, usage = end.at(*at, "usage"), frame.at(*at, "usage")
+    used, usage = end.value_at(*at, "usage"), frame.value_at(*at, "usage")
     if isinstance(used, dict) and isinstance(usage, dict):
         names = [name for name in ("output_tokens", "output_tokens_details") if name in usage]
         sums = {name: add_output(used.get(name), usage[name]) for name in names}
@@ -341,7 +343,7 @@ def _add_first(frame: EditableFrame, end: EditableFrame, at: Path = ("response",
 
 
 def _is_whole(frame: EditableFrame) -> bool:
-    return bool(frame.at("object") == "response")
+    return bool(frame.value_at("object") == "response")
 
 
 def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:
@@ -359,7 +361,7 @@ EDITOR = AnswerEditor(edit, keepalive, join)
 
 
 def _write(item: Body, edit: ResultEdit) -> Changes:
-    return {("output",): dumped(say_result(edit))}
+    return {("output",): dump_ascii(say_result(edit))}
 
 
 def _make(call: MessagePart, answer: Sequence[Body]) -> Mapping[str, Any]:
@@ -374,13 +376,13 @@ def _id_of(item: Body) -> Path:
 def _ask_freely(body: Body) -> Changes:
     choice = body.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        return {("tool_choice", "mode"): dumped("auto")}
+        return {("tool_choice", "mode"): dump_ascii("auto")}
     if isinstance(choice, dict) or choice == "required":
-        return {("tool_choice",): dumped("auto")}
+        return {("tool_choice",): dump_ascii("auto")}
     return {}
 
 
-def _alone(items: Sequence[object]) -> Sequence[int]:
+def _unfollowed_reasoning(items: Sequence[object]) -> Sequence[int]:
     """Reasoning without an item of the model after it."""
     places: list[int] = []
     is_led = False
@@ -395,4 +397,6 @@ def _alone(items: Sequence[object]) -> Sequence[int]:
     return places
 
 
-HISTORY = HistoryForm("input", _write, _make, _id_of, ask_freely=_ask_freely, alone=_alone)
+HISTORY = HistoryForm(
+    "input", _write, _make, _id_of, ask_freely=_ask_freely, alone=_unfollowed_reasoning
+)

@@ -16,7 +16,13 @@ from typing import Any, NamedTuple
 from playground.core.events import PartKind
 from playground.protocols.base import wire_id
 from playground.protocols.decoder import PROSE, EventBuilder, OpenPart
-from playground.protocols.raw_json import Quoted, alike, end_of, joined, whole_characters
+from playground.protocols.raw_json import (
+    JsonText,
+    end_of,
+    is_same_value,
+    join_pieces,
+    whole_characters,
+)
 
 CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 """Item type -> the member with the text that the model wrote."""
@@ -32,9 +38,9 @@ _UNDONE = frozenset({"incomplete", "failed", "cancelled"})
 """The statuses of an item that is incomplete."""
 _OTHER = frozenset({"compaction", "additional_tools", "configuration_update"})
 
-Where = tuple[Quoted, *tuple[str | int, ...]]
+Where = tuple[JsonText, *tuple[str | int, ...]]
 """The JSON text of an event, and the path of an item in it."""
-NOWHERE: Where = (Quoted("{}"),)
+NOWHERE: Where = (JsonText("{}"),)
 Slot = tuple[str, int]
 """The place of a part in its item: the member and the index."""
 _ARGUMENTS: Slot = ("arguments", 0)
@@ -120,7 +126,7 @@ class Items:
     def add(self, name: Name, value: Mapping[str, Any], where: Where) -> Item:
         """Adds an announced item."""
         type_ = _text(value.get("type"))
-        named = self._by_id(type_, name)
+        named = self._item_by_id(type_, name)
         left = named
         if name.output_index is not None:
             left = self._at.get((type_, name.output_index))
@@ -170,7 +176,7 @@ class Items:
         if not part.pieces:
             self._answer.delta(part, text)
 
-    def tell(self, name: Name, value: Mapping[str, Any], text: Any) -> None:
+    def tell_arguments(self, name: Name, value: Mapping[str, Any], text: Any) -> None:
         """The whole arguments of a call, before the item is done."""
         type_ = _text(value.get("type"))
         item = self._find(type_, name)
@@ -186,7 +192,7 @@ class Items:
         elif self._settle_arguments(item, text):
             item.has_all_arguments = True
 
-    def done(self, name: Name, value: Mapping[str, Any], where: Where) -> None:
+    def finish_item(self, name: Name, value: Mapping[str, Any], where: Where) -> None:
         """The final form of an item."""
         item = self._find(_text(value.get("type")), name)
         if item is not None and item.done and self._is_again(item, name, value, where):
@@ -200,14 +206,14 @@ class Items:
             self._locate(item, where)
         self._finish(item, value, where)
 
-    def final(self, output: Sequence[Any], where: Where) -> None:
+    def add_final_list(self, output: Sequence[Any], where: Where) -> None:
         """The list of all items at the end of the answer, which may be the only source.
 
         A listed item that repeats another, even with new ids, is not added: its text would be
         shown twice, and a call run twice. A completed item is not changed.
         """
         entries = [(place, entry) for place, entry in enumerate(output) if isinstance(entry, dict)]
-        matches = self._by_listed_ids(entries)
+        matches = self._items_by_id(entries)
         matched = {item.number for item in matches.values()}
         rest: dict[str, deque[Item]] = defaultdict(deque)
         for left in self._order:
@@ -239,26 +245,26 @@ class Items:
     def _find(self, type_: str, name: Name) -> Item | None:
         """The item of that type at the output index, else with the id of the item or of its call,
         else the last one. Items that share an index are told apart by their ids."""
-        named = self._by_id(type_, name)
+        named = self._item_by_id(type_, name)
         if name.output_index is None:
-            return named or self._last(type_)
+            return named or self._last_item(type_)
         here = self._at.get((type_, name.output_index))
         if here is not None:
             return named if named is not None and named.index == name.output_index else here
         if named is not None and not named.done:
             return named
-        last = self._last(type_)
+        last = self._last_item(type_)
         return last if last is not None and not last.done and last.index is None else None
 
-    def _by_id(self, type_: str, name: Name) -> Item | None:
+    def _item_by_id(self, type_: str, name: Name) -> Item | None:
         return self._named.get((type_, name.id)) or self._named.get((type_, name.call_id))
 
-    def _last(self, type_: str) -> Item | None:
+    def _last_item(self, type_: str) -> Item | None:
         """The last open item of that type, or the last one if none is open."""
         still_open = self._open[type_]
         return still_open[next(reversed(still_open))] if still_open else self._latest.get(type_)
 
-    def _by_listed_ids(self, entries: Iterable[tuple[int, Any]]) -> dict[int, Item]:
+    def _items_by_id(self, entries: Iterable[tuple[int, Any]]) -> dict[int, Item]:
         """The items of a final list that have the ids of listed ones, by their place in it."""
         calls: dict[tuple[str, str], deque[Item]] = defaultdict(deque)
         for item in self._order:
@@ -415,14 +421,14 @@ class Items:
         self._use_first(item)
         if not part.pieces and not present:
             part.meta["absent"] = True
-        item.final_text = joined(part.pieces) if part.pieces else ""
+        item.final_text = join_pieces(part.pieces) if part.pieces else ""
         self._answer.stop(part, complete)
 
     def _use_first(self, item: Item) -> None:
         """The announced arguments of a call count if no others came; others are compared."""
         part, first = item.call, item.first
-        text = joined(part.pieces) if part.pieces else ""
-        if _is_empty(first) or text.startswith(first) or alike(first, text):
+        text = join_pieces(part.pieces) if part.pieces else ""
+        if _is_empty(first) or text.startswith(first) or is_same_value(first, text):
             if not text:
                 self._answer.delta(part, first)
             return
@@ -435,7 +441,7 @@ class Items:
         """Sets the whole arguments of a call; False if they are empty, though some came before:
         these count."""
         part = item.call
-        if _is_empty(text) and part.pieces and not _is_empty(joined(part.pieces)):
+        if _is_empty(text) and part.pieces and not _is_empty(join_pieces(part.pieces)):
             self._warn(
                 item,
                 "item_differs",
@@ -443,7 +449,9 @@ class Items:
             )
             return False
         self._settle(part, text)
-        self._answer.trust(part)  # With the whole arguments, losses in the pieces do not matter.
+        self._answer.mark_trusted(
+            part
+        )  # With the whole arguments, losses in the pieces do not matter.
         return True
 
     def _finish_message(self, item: Item, value: Mapping[str, Any], complete: bool) -> None:
@@ -463,7 +471,7 @@ class Items:
             type_ = _text(piece.get("type")) if isinstance(piece, dict) else ""
             kind, member = _CONTENT.get(type_, ("other", ""))
             if not member:
-                self._answer.whole("other", block=block, content=piece)
+                self._answer.add_whole_part("other", block=block, content=piece)
                 self._answer.warn("unknown_content", f"This version does not know {type_[:80]!r}.")
                 continue
             if streamed[kind]:
@@ -501,7 +509,7 @@ class Items:
         self._stop_parts(item, list(item.parts.values()), complete)
 
     def _stop_parts(self, item: Item, parts: Sequence[OpenPart], complete: bool) -> None:
-        item.final_text = "".join(joined(part.pieces) for part in parts if part.pieces)
+        item.final_text = "".join(join_pieces(part.pieces) for part in parts if part.pieces)
         for part in parts:
             self._answer.stop(part, complete)
 
@@ -523,7 +531,7 @@ class Items:
     def _align(self, parts: Sequence[OpenPart], texts: Sequence[str]) -> Sequence[str]:
         """Compares what was streamed with the texts at the end; returns those without a part. The
         pieces may be cut otherwise than the texts: then their sum is compared."""
-        before = [joined(part.pieces) if part.pieces else "" for part in parts]
+        before = [join_pieces(part.pieces) if part.pieces else "" for part in parts]
         final = whole_characters("".join(texts))
         common = end_of("".join(before), final, escaped=True)
         if parts and final and common == len(final):
@@ -542,9 +550,9 @@ class Items:
         beyond its end stays."""
         if part.ended:
             return
-        text = self._answer.readable(text) if part.kind in PROSE else text
+        text = self._answer.displayable_text(text) if part.kind in PROSE else text
         half, part.half = part.half, ""
-        streamed = joined(part.pieces) if part.pieces else ""
+        streamed = join_pieces(part.pieces) if part.pieces else ""
         common = end_of(streamed, text, escaped=True)
         if streamed and common != len(text) and not half:
             self._warn_differs(part)
@@ -573,7 +581,7 @@ class Items:
     def _compare_arguments(self, item: Item, text: str, name: str = "") -> None:
         same = (
             not text
-            or alike(text, item.final_text)
+            or is_same_value(text, item.final_text)
             or (_is_empty(text) and _is_empty(item.final_text))
         )
         if not same or name not in ("", item.call.name):
@@ -593,7 +601,7 @@ class Items:
         self._answer.warn("item_differs", "An item came twice with different text.")
         if common >= 0 and item.kind == "text":
             block = {key: inner for key, inner in value.items() if key != "content"}
-            self._answer.whole(listed[-1][1], final[common:], block=block)
+            self._answer.add_whole_part(listed[-1][1], final[common:], block=block)
             item.final_text = final
 
 
@@ -619,15 +627,15 @@ def _differs(item: Item, value: Mapping[str, Any], where: Where) -> bool:
     """Whether the content of this end is not that of the item, so far or at its end."""
     if item.kind in ("text", "thinking"):
         parts = item.parts.values()
-        text = item.final_text or "".join(joined(part.pieces) for part in parts if part.pieces)
+        text = item.final_text or "".join(join_pieces(part.pieces) for part in parts if part.pieces)
         final = whole_characters("".join(each for *_, each in _texts_in(value)))
         return end_of(text, final, escaped=True) < 0
     if item.kind != "call":
         return bool(item.parts[_BLOCK].meta["block"] != value)
     part = item.call
     text, _ = _text_of_call(value, CALLS[item.type], where)
-    before = item.final_text or (joined(part.pieces) if part.pieces else item.first)
-    same = alike(text, before) or (_is_empty(text) and _is_empty(before))
+    before = item.final_text or (join_pieces(part.pieces) if part.pieces else item.first)
+    same = is_same_value(text, before) or (_is_empty(text) and _is_empty(before))
     return not same or _text(value.get("name")) not in ("", part.name)
 
 

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import re
 
-from playground.protocols.limits import (
+from playground.protocols.openai_chat.limits import (
+    SCHEMA_LIMITS,
+    name_limits,
+    names_of,
+    needs_object,
+    newer_lookaround,
+    tool_count_limit,
+)
+from playground.protocols.server import Citation
+from playground.protocols.tool_limits import (
     LACKS_EAGER,
     CallIdLimit,
     Limit,
@@ -16,15 +25,6 @@ from playground.protocols.limits import (
     SentTool,
     equal_names,
 )
-from playground.protocols.openai_chat.limits import (
-    SCHEMA_LIMITS,
-    name_limits,
-    names_of,
-    needs_object,
-    newer_lookaround,
-    too_many,
-)
-from playground.protocols.server import Citation
 
 REFERENCE = Citation("OpenAI API reference: create a response", inferred=True)
 NAMES = Citation("https://github.com/CommandCodeAI/command-code/issues/778")
@@ -68,7 +68,7 @@ LIMITS = LimitTable(
     ),
     of_schema=(*SCHEMA_LIMITS, newer_lookaround(inferred=False)),
     of_request=(
-        too_many(inferred=True),
+        tool_count_limit(inferred=True),
         equal_names(REFERENCE, "Invalid 'tools': the name '{name}' occurs twice.", "tools"),
     ),
 )

@@ -17,24 +17,24 @@ from typing import Any
 
 from playground.core.tools import Tool
 from playground.protocols import words_of
-from playground.protocols.limits import (
-    TWICE,
-)
 from playground.protocols.openai_chat.limits import (
     FLAG,
     OBJECT,
     TEXT,
     OpenAIPhrases,
-    at_most,
     check_format,
     check_tools,
+    max_length,
     object_with,
     tool_name,
-    typed,
+    typed_object,
 )
 from playground.protocols.openai_responses import limits
 from playground.protocols.openai_responses.limits import NAMES, REFERENCE, SHORT_NAME
-from playground.protocols.server import ANY, BadRequest, Citation, Shape, check_shape, compact
+from playground.protocols.server import ANY, BadRequest, Citation, Shape, check_shape, compact_json
+from playground.protocols.tool_limits import (
+    TWICE,
+)
 
 # The shape of a body.
 
@@ -51,7 +51,7 @@ _MOVED = {
     "response_format": "text.format",
 }
 
-_ID = replace(TEXT, rules=(at_most(64, _TOO_LONG),))
+_ID = replace(TEXT, rules=(max_length(64, _TOO_LONG),))
 _NAME = replace(TEXT, rules=(tool_name(limits.LIMITS),))
 
 _CALL = "async caller namespace"
@@ -63,12 +63,12 @@ _GRAMMAR = Shape(
 )
 _FORM = replace(OBJECT, variants={"text": ANY, "grammar": _GRAMMAR}, closed=True)
 
-_FORMAT_NAME = replace(TEXT, rules=(at_most(SHORT_NAME, NAMES), tool_name(limits.LIMITS)))
+_FORMAT_NAME = replace(TEXT, rules=(max_length(SHORT_NAME, NAMES), tool_name(limits.LIMITS)))
 _SCHEMA = Shape(
     members={"name": _FORMAT_NAME, "schema": OBJECT, "strict": FLAG}, required=("name", "schema")
 )
 _FORMAT = replace(
-    typed(text=ANY, json_schema=_SCHEMA, json_object=ANY), name=OBJECT.name, null=True
+    typed_object(text=ANY, json_schema=_SCHEMA, json_object=ANY), name=OBJECT.name, null=True
 )
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SUMMARIES = ("auto", "concise", "detailed")
@@ -103,7 +103,7 @@ _OPENAIS_ID = re.compile(r"rs_[0-9a-f]{40,64}")
 
 
 class _ResponsesPhrases(OpenAIPhrases):
-    def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
+    def refuse_unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
         where = self.join(where, name)
         if where not in _MOVED:
             sentence = f"Unknown parameter: '{where}'."
@@ -146,7 +146,7 @@ _SETTING = {
 }
 
 
-def sealed(text: str) -> str:
+def sealed_reasoning(text: str) -> str:
     """Reasoning in requests: opaque, recognized by its seal."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"gAAAAAB{digest}{_seal(digest)}=="
@@ -166,7 +166,7 @@ def _seal(digest: str) -> str:
     return hashlib.sha256(f"simulator {digest}".encode()).hexdigest()[:16]
 
 
-def _seal_broken(value: Any, where: str) -> BadRequest | None:
+def _check_seal(value: Any, where: str) -> BadRequest | None:
     match = re.fullmatch(r"gAAAAAB([0-9a-f]{64})([0-9a-f]{16})==", value)
     if _is_openais(value) if match is None else _seal(match[1]) == match[2]:
         return None
@@ -193,7 +193,11 @@ def _image(value: Any, where: str) -> BadRequest | None:
         return None
     where, url = f"{where}.image_url", value.get("image_url")
     if not isinstance(url, str):
-        return _SAYS.missing(where, TEXT) if url is None else _SAYS.wrong(url, where, TEXT)
+        return (
+            _SAYS.refuse_missing(where, TEXT)
+            if url is None
+            else _SAYS.refuse_type(url, where, TEXT)
+        )
     match = _DATA_URL.fullmatch(url)
     if url.startswith(("http://", "https://")) or (match is not None and match[1] in _IMAGES):
         return None
@@ -211,18 +215,18 @@ def _odd_tool(value: Any, where: str) -> BadRequest | None:
     known = ("function", "custom", *_OWN_TOOLS)
     if value in known or (isinstance(value, str) and value.startswith(_OWN_TOOLS)):
         return None
-    return _SAYS.unsupported(value, where, *known)
+    return _SAYS.refuse_value(value, where, *known)
 
 
-def _as_in_chat(value: Any, where: str) -> BadRequest | None:
+def _check_chat_form(value: Any, where: str) -> BadRequest | None:
     """Detects a tool in Chat Completions form: here its members are at the top level."""
-    return _SAYS.missing(f"{where}.name", ANY) if "function" in value else None
+    return _SAYS.refuse_missing(f"{where}.name", ANY) if "function" in value else None
 
 
 def _content(null: bool = False, /, **pieces: Shape) -> Shape:
     """Text, or a list of pieces of these types."""
     name = "one of a string or array of objects"
-    return Shape((str, list), name, null=null, each=typed(**pieces))
+    return Shape((str, list), name, null=null, each=typed_object(**pieces))
 
 
 def _item(type_: str, more: str, **members: Shape) -> Shape:
@@ -244,7 +248,7 @@ _GIVEN = {
 _PROMPT = _item("message", "role phase", content=_content(**_GIVEN))
 _ANSWER = _content(output_text=object_with(text=TEXT), refusal=object_with(refusal=TEXT))
 _RESULT = _item("", "caller namespace", call_id=_ID, output=_content(True, **_GIVEN))
-_SEALED = replace(TEXT, rules=(_seal_broken,))
+_SEALED = replace(TEXT, rules=(_check_seal,))
 _REASONING = _item("reasoning", "content", summary=Shape(list, null=True))
 _ITEM = Shape(
     dict,
@@ -273,7 +277,7 @@ _ITEM = Shape(
 _FUNCTION = Shape(
     members={"name": TEXT, "parameters": OBJECT, "strict": FLAG, "description": TEXT},
     required=("name",),
-    rules=(_as_in_chat,),
+    rules=(_check_chat_form,),
 )
 _TOOL = Shape(
     dict,
@@ -346,10 +350,10 @@ def check_body(data: Mapping[str, Any]) -> None:
     check_shape(data, BODY, _SAYS)
     prompt = data.get("prompt") is not None  # it may name a model, and have messages
     if data.get("model") is None and not prompt:
-        raise _SAYS.missing("model", TEXT)
+        raise _SAYS.refuse_missing("model", TEXT)
     continues = ("previous_response_id", "conversation")
     if data.get("input") is None and not prompt and not any(map(data.get, continues)):
-        raise _SAYS.missing("input", ANY)
+        raise _SAYS.refuse_missing("input", ANY)
 
 
 def check_items(items: Any) -> Sequence[Mapping[str, Any]]:
@@ -385,7 +389,7 @@ def check(data: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) -> 
 
 def _check_format(data: Mapping[str, Any]) -> None:
     form = (data.get("text") or {}).get("format") or {}
-    if form.get("type") == "json_object" and "json" not in compact(data.get("input")).lower():
+    if form.get("type") == "json_object" and "json" not in compact_json(data.get("input")).lower():
         raise _SAY_JSON.refusal(
             "Response input messages must contain the word 'json' in some form to use "
             "'text.format' of type 'json_object'.",
@@ -410,7 +414,7 @@ def _check_stored(items: Iterable[Mapping[str, Any]], store: bool) -> None:
         if is_reasoning and item.get("encrypted_content") is not None:
             continue
         if is_reasoning and id_ is None:
-            raise _SAYS.missing(f"input[{place}].id", TEXT)
+            raise _SAYS.refuse_missing(f"input[{place}].id", TEXT)
         if not store and (is_reasoning or item["type"] == "item_reference"):
             sentence = (
                 f"Item with id '{id_}' not found. Items are not persisted when `store` is set to "
@@ -501,10 +505,10 @@ def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
                 _check_allowed(entry, tools)
         case {"type": str() as kind} if kind.startswith(_OWN_TOOLS):
             if kind not in hosted:
-                raise _not_offered(kind)
+                raise _not_offered_refusal(kind)
         case choice:
-            text = choice if isinstance(choice, str) else compact(choice)
-            raise _SAYS.unsupported(text, "tool_choice", "none", "auto", "required")
+            text = choice if isinstance(choice, str) else compact_json(choice)
+            raise _SAYS.refuse_value(text, "tool_choice", "none", "auto", "required")
 
 
 def _check_allowed(entry: Any, tools: Sequence[Tool]) -> None:
@@ -514,15 +518,15 @@ def _check_allowed(entry: Any, tools: Sequence[Tool]) -> None:
         case {"type": str()}:
             pass  # the provider runs it
         case _:
-            raise _SAYS.missing("tool_choice.tools[0].type", ANY)
+            raise _SAYS.refuse_missing("tool_choice.tools[0].type", ANY)
 
 
 def _check_offered(kind: str, name: str, tools: Sequence[Tool]) -> None:
     match = next((tool for tool in tools if tool.name == name), None)
     if match is None or (match.format is not None) != (kind == "custom"):
-        raise _not_offered(kind)
+        raise _not_offered_refusal(kind)
 
 
-def _not_offered(kind: str) -> BadRequest:
+def _not_offered_refusal(kind: str) -> BadRequest:
     sentence = f"Tool choice '{kind}' not found in 'tools' parameter."
     return replace(_CHOICE, inferred=kind != "function").refusal(sentence, param="tool_choice")

@@ -19,12 +19,12 @@ from playground.protocols.encoder import (
     Ids,
     Names,
     Notes,
-    foretell,
     message_members,
     no_tools_note,
     note_foreign,
     own_block,
     own_members,
+    preflight,
     role_word,
     sound_object,
     stop_words,
@@ -33,7 +33,7 @@ from playground.protocols.encoder import (
     with_sound_arguments,
 )
 from playground.protocols.openai_responses import FACTS, limits
-from playground.protocols.parameters import in_own_words
+from playground.protocols.parameters import translate_params
 from playground.protocols.request import (
     SYSTEM_ROLES,
     AnswerMessage,
@@ -45,10 +45,10 @@ from playground.protocols.request import (
     ResultMessage,
     call_part,
     dicts,
+    indexed_dicts,
     leading_system_messages,
     openai_choice,
     params_of,
-    placed,
     rest_of,
     text_of,
 )
@@ -83,7 +83,7 @@ _CUT: _Item = {"type": "reasoning"}
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /responses."""
     notes = Notes()
-    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
+    request = with_sound_arguments(translate_params(PROTOCOL, request), notes)
     body: dict[str, Any] = {"model": request.model}
     if request.system:
         body["instructions"] = request.system
@@ -108,7 +108,7 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
     if choice.mode == "tool" and not any(tool.name == choice.name for tool in tools):
         tools = request.tools
     body["tools"] = _group_namespaces([_tool(tool, request, notes) for tool in tools])
-    foretell(tools, limits.LIMITS, notes, request.model)
+    preflight(tools, limits.LIMITS, notes, request.model)
     tool_choice = _choice(choice, request, limited=native and choice.allowed is not None)
     if tool_choice != "auto":
         body["tool_choice"] = tool_choice
@@ -223,14 +223,14 @@ class _History:
                     items += self._assistant(message)
                 case "results":
                     items += [self._result(part) for part in message.parts]
-        return list(_once(items))
+        return list(_with_unique_ids(items))
 
     def _prompt_items(self, part: MessagePart) -> list[_Item]:
         """The pieces of one part of a prompt."""
         if part.kind == "other":
             return own_block(part.meta, part, PROTOCOL, self._notes)
         own = own_members(part.meta, part, PROTOCOL, self._notes)
-        return [item for piece in _content(part) for item in _as_came(piece, own)]
+        return [item for piece in _content(part) for item in _imported_piece(piece, own)]
 
     def _assistant(self, message: Message) -> list[_Item]:
         """The items of a turn. If an item is left out, its reasoning is, too; and if reasoning is
@@ -251,7 +251,7 @@ class _History:
             elif not follows:
                 lost = True
                 self._notes.add("Reasoning without a following item was left out.")
-            elif not self._readable(item):
+            elif not self._is_readable(item):
                 lost = True
                 self._notes.add("Reasoning that came without its encrypted content was left out.")
             else:
@@ -260,7 +260,7 @@ class _History:
             sendable = [_without_id(item) for item in sendable]
         return sendable[::-1]
 
-    def _readable(self, item: _Item) -> bool:
+    def _is_readable(self, item: _Item) -> bool:
         """Whether a server that stored nothing can use this reasoning."""
         quirk = "no_encrypted_reasoning" in self._request.quirks
         return bool(quirk or item.get("encrypted_content") or item.get("content"))
@@ -290,12 +290,12 @@ class _History:
                 case "call":
                     yield self._call(part, own, block)
                 case _ if part.protocol != PROTOCOL:
-                    self._notes.foreign(part)
+                    self._notes.note_foreign_part(part)
                     yield None
                 case "thinking" if not part.complete:
                     yield _CUT
                 case _ if not part.complete:
-                    self._notes.left_out(part, CUT)
+                    self._notes.note_omission(part, CUT)
                     yield None
                 case _ if block is None:
                     pass  # its item is in a later part
@@ -312,8 +312,8 @@ class _History:
     def _call(
         self, part: MessagePart, own: Mapping[str, Any], block: Mapping[str, Any] | None
     ) -> _Item:
-        call_id = self._ids.of_call(part)
-        item = {**(block or {}), "call_id": call_id, "name": self._names.of(part.name)}
+        call_id = self._ids.assign_call_id(part)
+        item = {**(block or {}), "call_id": call_id, "name": self._names.allowed_name(part.name)}
         if "namespace" not in item and part.name in self._spaces:
             item["namespace"] = self._spaces[part.name]  # a call without it is refused
         if part.name in self._freeform or (
@@ -326,7 +326,7 @@ class _History:
         return {**_with_type(item, "function_call"), "arguments": part.text}
 
     def _result(self, part: MessagePart) -> _Item:
-        call_id = self._ids.of_result(part.call_id)
+        call_id = self._ids.take_result_id(part.call_id)
         type_ = "custom_tool_call_output" if call_id in self._custom else "function_call_output"
         own = own_members(part.meta, part, PROTOCOL, self._notes)
         note_foreign(part, PROTOCOL, self._notes)
@@ -341,7 +341,7 @@ class _History:
                 "Failed results begin with Error, because this protocol has no field for errors."
             )
         if part.pieces and part.protocol == PROTOCOL and not is_error:
-            return [item for piece, own in part.pieces for item in _as_came(piece, own)]
+            return [item for piece, own in part.pieces for item in _imported_piece(piece, own)]
         if all(piece.type == "text" for piece in part.content):
             return (f"Error: {text}" if text else "Error") if is_error else text
         lead = [{"type": "input_text", "text": "Error"}] if is_error else []
@@ -350,7 +350,7 @@ class _History:
         ]
 
 
-def _as_came(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
+def _imported_piece(piece: Content | None, own: Mapping[str, Any]) -> list[_Item]:
     """An imported piece with its further members; of our own members they may replace only an
     image's detail."""
     if piece is None:
@@ -370,7 +370,7 @@ def _without_id(item: _Item) -> _Item:
     return {key: value for key, value in item.items() if key != "id"}
 
 
-def _once(items: list[_Item]) -> Iterator[_Item]:
+def _with_unique_ids(items: list[_Item]) -> Iterator[_Item]:
     """Makes ids unique and limits their length: otherwise all further requests would be refused."""
     seen: set[str] = set()
     for item in items:
@@ -457,7 +457,9 @@ def _instruction_items(body: Body) -> int:
 
 def _listed_items(body: Body) -> list[tuple[int, Body]]:
     """The items of the conversation, each with its index."""
-    return [(place, item) for place, item in placed(body.get("input")) if not _has_tools(item)]
+    return [
+        (place, item) for place, item in indexed_dicts(body.get("input")) if not _has_tools(item)
+    ]
 
 
 def _additional_tools(body: Body) -> Iterator[Body]:

@@ -32,9 +32,9 @@ from playground.protocols.server import (
     ReplyBlock,
     SideEndpoint,
     Tag,
-    compact,
+    compact_json,
     delta_pause,
-    encoded,
+    encode_json,
     object_of,
     pieces,
     raw_input,
@@ -100,7 +100,7 @@ def read(data: Mapping[str, Any], context: RequestContext) -> ParsedRequest:
     spent += [context.before] if context.before else []
     return ParsedRequest(
         replace(request, tools=request.offered),
-        tokens(compact(spent)),
+        tokens(compact_json(spent)),
         context=context,
         # The same request may be sent to a conversation twice; its items need other ids then.
         salt=str(len(context.before)) if context.conversation else "",
@@ -113,7 +113,7 @@ def keep(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource, store: Respo
     if not params["store"] and not context.conversation:
         return
     store.keep(
-        whole(reply, parsed, stamp),
+        answer_body(reply, parsed, stamp),
         context,
         store=params["store"],
         background=params["background"],
@@ -196,14 +196,14 @@ class _Item:
     encrypted: str = ""
     cut: bool = False
 
-    def begun(self) -> dict[str, Any]:
+    def announced_item(self) -> dict[str, Any]:
         """The item as announced in a stream."""
-        return self._written("in_progress", None)
+        return self._item_json("in_progress", None)
 
-    def ended(self) -> dict[str, Any]:
-        return self._written("incomplete" if self.cut else "completed", self.block.text)
+    def finished_item(self) -> dict[str, Any]:
+        return self._item_json("incomplete" if self.cut else "completed", self.block.text)
 
-    def _written(self, status: str, text: str | None) -> dict[str, Any]:
+    def _item_json(self, status: str, text: str | None) -> dict[str, Any]:
         head = {"id": self.id, "type": self.type}
         match self.type:
             case "reasoning":
@@ -235,7 +235,9 @@ def _items(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> list[_I
             case "thinking":
                 type_, prefix = "reasoning", "rs_"
                 encrypted = (
-                    refuse.sealed(block.text) if parsed.request.params.get("encrypted") else ""
+                    refuse.sealed_reasoning(block.text)
+                    if parsed.request.params.get("encrypted")
+                    else ""
                 )
             case "text":
                 type_, prefix = "message", "msg_"
@@ -273,11 +275,13 @@ def frames(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> Iterato
     items = _items(reply, parsed, stamp)
     for item in items:
         opening: Tag = "args" if item.block.kind == "call" else "other"
-        yield frame("output_item.added", 0.0, opening, output_index=item.index, item=item.begun())
+        yield frame(
+            "output_item.added", 0.0, opening, output_index=item.index, item=item.announced_item()
+        )
         for type_, pause, tag, members in _growth(item, chance):
             place = {"item_id": item.id, "output_index": item.index}
             yield frame(type_, pause, tag, **place, **members)
-        yield frame("output_item.done", output_index=item.index, item=item.ended())
+        yield frame("output_item.done", output_index=item.index, item=item.finished_item())
     status, final = _final_response(items, reply, parsed, stamp)
     yield frame(status, 0.0, "finish", response=final)
 
@@ -307,7 +311,7 @@ def _growth(item: _Item, chance: Random) -> Iterator[tuple[str, float, Tag, dict
 
 
 def _sse(event: Mapping[str, Any]) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encoded(event))
+    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), encode_json(event))
 
 
 def _response(parsed: ParsedRequest, stamp: IdSource, status: str) -> dict[str, Any]:
@@ -333,13 +337,13 @@ def _final_response(
         body["incomplete_details"] = {"reason": _REASONS.get(reply.stop, reply.stop)}
     elif status == "failed":
         body["error"] = {"code": "server_error", "message": _FAILED}
-    body["output"] = [item.ended() for item in items]
+    body["output"] = [item.finished_item() for item in items]
     return status, body
 
 
-def whole(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
+def answer_body(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> bytes:
     """The answer to a request with `stream` false."""
-    return encoded(_final_response(_items(reply, parsed, stamp), reply, parsed, stamp)[1])
+    return encode_json(_final_response(_items(reply, parsed, stamp), reply, parsed, stamp)[1])
 
 
 def _usage(reply: ModelReply, parsed: ParsedRequest) -> dict[str, Any]:
@@ -373,7 +377,7 @@ def _count(
 ) -> bytes:
     """Answers a token count request, which is parsed like one for a response."""
     input_tokens = parse(body, headers, store=store).input_tokens
-    return encoded({"object": "response.input_tokens", "input_tokens": input_tokens})
+    return encode_json({"object": "response.input_tokens", "input_tokens": input_tokens})
 
 
 def _storing_end() -> ProviderServer:
@@ -397,7 +401,7 @@ END = ProviderServer(
     key=server.key,
     parse=parse,
     frames=frames,
-    whole=whole,
+    whole=answer_body,
     error=server.error,
     error_frame=error_frame,
     kinds=server.KINDS,

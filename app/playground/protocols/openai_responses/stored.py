@@ -23,8 +23,8 @@ from playground.protocols.server import (
     Citation,
     IdSource,
     SideEndpoint,
-    compact,
-    encoded,
+    compact_json,
+    encode_json,
     object_of,
 )
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class _Shelf(Generic[T]):
+class _BoundedStore(Generic[T]):
     """The values that were last put, as many as the bounds permit."""
 
     values: OrderedDict[str, tuple[T, int]] = field(default_factory=OrderedDict)
@@ -109,8 +109,8 @@ class RequestContext:
 class ResponseStore:
     """The responses and conversations of one key."""
 
-    responses: _Shelf[StoredResponse] = field(default_factory=_Shelf)
-    conversations: _Shelf[Conversation] = field(default_factory=_Shelf)
+    responses: _BoundedStore[StoredResponse] = field(default_factory=_BoundedStore)
+    conversations: _BoundedStore[Conversation] = field(default_factory=_BoundedStore)
     created: int = 0
 
     # Requests for responses.
@@ -118,7 +118,7 @@ class ResponseStore:
     def context(self, data: Mapping[str, Any]) -> RequestContext:
         """The context of a well-formed body; BadRequest if it names what is not stored."""
         previous, named = data.get("previous_response_id"), data.get("conversation")
-        given = [self._referenced(item) for item in data.get("input") or ()]
+        given = [self._resolve_reference(item) for item in data.get("input") or ()]
         if previous is not None and named is not None:
             raise _CONVERSATIONS.refusal(
                 "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send "
@@ -147,11 +147,11 @@ class ResponseStore:
             whole = [*context.items, *output]
             stored = StoredResponse(body, context.given, whole, background)
             # With the items before, which it keeps alive.
-            self.responses.put(response["id"], stored, len(body) + len(compact(whole)))
+            self.responses.put(response["id"], stored, len(body) + len(compact_json(whole)))
         if (conversation := self.conversations.get(context.conversation)) is not None:
             self._add(conversation, [*context.given, *output])
 
-    def _referenced(self, item: Item) -> Item:
+    def _resolve_reference(self, item: Item) -> Item:
         """The item that an item reference denotes. One with a foreign id is passed on: whether the
         real server has it is unknown here."""
         if item["type"] != "item_reference":
@@ -167,7 +167,7 @@ class ResponseStore:
         )
         match = next(stored, None)
         if match is None and refuse.OWN_ID.fullmatch(item["id"]):
-            raise _not_found("Item", item["id"], param="input")
+            raise _not_found_error("Item", item["id"], param="input")
         return item if match is None else match
 
     # Conversations.
@@ -175,7 +175,7 @@ class ResponseStore:
     def _conversation(self, id_: object) -> Conversation:
         conversation = self.conversations.get(id_)
         if conversation is None:
-            raise _not_found("Conversation", id_)
+            raise _not_found_error("Conversation", id_)
         return conversation
 
     def _add(self, conversation: Conversation, items: Iterable[Item]) -> Sequence[Item]:
@@ -189,7 +189,7 @@ class ResponseStore:
         return added
 
     def _save(self, conversation: Conversation) -> None:
-        size = len(compact([conversation.as_json(), *conversation.items]))
+        size = len(compact_json([conversation.as_json(), *conversation.items]))
         self.conversations.put(conversation.id, conversation, size)
 
     # The other requests of the API.
@@ -219,7 +219,7 @@ class ResponseStore:
     def _response(self, target: str) -> tuple[str, StoredResponse]:
         id_ = target.partition("?")[0].split("/")[2]
         if (response := self.responses.get(id_)) is None:
-            raise _not_found("Response", id_)
+            raise _not_found_error("Response", id_)
         return id_, response
 
     def _get(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
@@ -231,7 +231,7 @@ class ResponseStore:
     def _delete(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
         id_, _ = self._response(target)
         self.responses.remove(id_)
-        return encoded({"id": id_, "object": "response", "deleted": True})
+        return encode_json({"id": id_, "object": "response", "deleted": True})
 
     def _cancel(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
         _, response = self._response(target)
@@ -251,56 +251,58 @@ class ResponseStore:
         self.created += 1
         id_ = IdSource(f"{now}:{self.created}", now).id("conv_", 0, 48)
         self._add(Conversation(id_, now, data.get("metadata") or {}, (), 0), items)
-        return encoded(self._conversation(id_).as_json())
+        return encode_json(self._conversation(id_).as_json())
 
-    def _of(self, target: str) -> Conversation:
+    def _conversation_at(self, target: str) -> Conversation:
         return self._conversation(target.partition("?")[0].split("/")[2])
 
     def _get_conversation(
         self, body: bytes, headers: Mapping[str, str], target: str, now: int
     ) -> bytes:
-        return encoded(self._of(target).as_json())
+        return encode_json(self._conversation_at(target).as_json())
 
     def _update(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
-        changed = replace(self._of(target), metadata=object_of(body).get("metadata") or {})
+        changed = replace(
+            self._conversation_at(target), metadata=object_of(body).get("metadata") or {}
+        )
         self._save(changed)
-        return encoded(changed.as_json())
+        return encode_json(changed.as_json())
 
     def _delete_conversation(
         self, body: bytes, headers: Mapping[str, str], target: str, now: int
     ) -> bytes:
-        id_ = self._of(target).id
+        id_ = self._conversation_at(target).id
         self.conversations.remove(id_)
-        return encoded({"id": id_, "object": "conversation.deleted", "deleted": True})
+        return encode_json({"id": id_, "object": "conversation.deleted", "deleted": True})
 
     def _list_items(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
-        return _page(self._of(target).items, target)
+        return _page(self._conversation_at(target).items, target)
 
     def _add_items(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
-        conversation, data = self._of(target), object_of(body)
+        conversation, data = self._conversation_at(target), object_of(body)
         added = self._add(conversation, refuse.check_items(data.get("items")))
-        return encoded(_list(added, more=False))
+        return encode_json(_list(added, more=False))
 
     def _get_item(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
-        return encoded(_named(self._of(target), target))
+        return encode_json(_item_at(self._conversation_at(target), target))
 
     def _delete_item(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
-        conversation = self._of(target)
-        gone = _named(conversation, target)
+        conversation = self._conversation_at(target)
+        gone = _item_at(conversation, target)
         items = [item for item in conversation.items if item is not gone]
         self._save(replace(conversation, items=items))
-        return encoded(conversation.as_json())
+        return encode_json(conversation.as_json())
 
 
-def _named(conversation: Conversation, target: str) -> Item:
+def _item_at(conversation: Conversation, target: str) -> Item:
     id_ = target.rpartition("/")[2]
     match = next((item for item in conversation.items if item.get("id") == id_), None)
     if match is None:
-        raise _not_found("Item", id_)
+        raise _not_found_error("Item", id_)
     return match
 
 
-def _not_found(what: str, id_: object, *, param: str | None = None) -> BadRequest:
+def _not_found_error(what: str, id_: object, *, param: str | None = None) -> BadRequest:
     return BadRequest(
         f"{what} with id '{id_}' not found.",
         404,
@@ -339,10 +341,10 @@ def _page(items: Sequence[Item], target: str) -> bytes:
     if (after := query.get("after")) is not None:
         places = [place for place, item in enumerate(ordered) if item.get("id") == after]
         if not places:
-            raise _not_found("Item", after, param="after")
+            raise _not_found_error("Item", after, param="after")
         ordered = ordered[places[0] + 1 :]
     shown = ordered[: int(limit)]
-    return encoded(_list(shown, more=len(ordered) > len(shown)))
+    return encode_json(_list(shown, more=len(ordered) > len(shown)))
 
 
 def _list(items: Sequence[Item], *, more: bool) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, NotFound
 from playground.core.events import RequestSent, Usage
-from playground.core.limits import cache_missed, turn_usage, written
+from playground.core.run_limits import cache_missed, output_tokens, turn_usage
 from playground.core.session import Prompt, Session, Turn
 from playground.core.settings import Profile
 from playground.core.tools import Content, image_type
-from playground.core.value_diff import JsonChange, TextPiece, in_sight
+from playground.core.value_diff import JsonChange, TextPiece, visible_pieces
 from playground.engine.engine import Engine
-from playground.engine.preview import NO_DRAFT, WIRES, Draft, Preview, preview, profile_on
+from playground.engine.preview import NO_DRAFT, WIRES, Draft, Preview, preview, profile_for_wire
 from playground.engine.responses import join_headers
 from playground.exchange import requests_export, sdk_script
 from playground.exchange.requests_export import (
@@ -38,7 +38,7 @@ from playground.protocols.registry import codec
 from playground.protocols.request import FirstDifference, RequestBlock, RequestChanges
 from playground.render.environment import partial
 from playground.render.filters import duration, number, plural
-from playground.web.forms import as_json, body_of, images_of, wants, wants_file
+from playground.web.forms import answer_format, as_json, body_of, images_of, wants_file
 from playground.web.session.wire_view import (
     CodeOption,
     NextRequest,
@@ -79,21 +79,21 @@ async def next_request(request: Request) -> Response:
     if request.method == "POST":
         body = await body_of(request)
         draft, wire = Draft(body.text("text"), await images_of(body)), body.text("wire", wire)
-    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+    async with site.engine.sessions.lock_session(request.path_params["id"]) as live:
         # In a thread: images make requests of many megabytes; the session is held meanwhile.
         shown = await asyncio.to_thread(preview, site.engine, live.session, draft, wire)
         own = shown
-        if wire and wants(request) == "htmx":
+        if wire and answer_format(request) == "htmx":
             own = await asyncio.to_thread(preview, site.engine, live.session, draft)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(_request_data(shown))
-    drawn = await asyncio.to_thread(request_fragment, site.env, drawable(shown, wire))
-    notes = setup_notes(site.env, request.path_params["id"], drawable(own))
+    drawn = await asyncio.to_thread(request_fragment, site.env, to_next_request(shown, wire))
+    notes = setup_notes(site.env, request.path_params["id"], to_next_request(own))
     pieces = (("request", drawn), ("setup-notes", notes))
     return HTMLResponse("".join(partial(where, "outerMorph", html) for where, html in pieces))
 
 
-def drawable(shown: Preview, wire: str = "") -> NextRequest:
+def to_next_request(shown: Preview, wire: str = "") -> NextRequest:
     """A preview in the form the templates take."""
     return NextRequest(
         shown.profile.name,
@@ -129,7 +129,7 @@ async def prompt_image(request: Request) -> Response:
       200: {description: The image., content: {image/*: {}}}
     """
     seq = request.path_params["number"]
-    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
+    async with site_of(request).engine.sessions.lock_session(request.path_params["id"]) as live:
         prompts = (item for item in live.session.items if isinstance(item, Prompt))
         images = next((item.images for item in prompts if item.seq == seq), ())
     return _image(images, request)
@@ -142,12 +142,12 @@ async def result_image(request: Request) -> Response:
     responses:
       200: {description: The image., content: {image/*: {}}}
     """
-    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
-        images = _of_result(live.session, request.path_params["call"])
+    async with site_of(request).engine.sessions.lock_session(request.path_params["id"]) as live:
+        images = _result_images(live.session, request.path_params["call"])
     return _image(images, request)
 
 
-def _of_result(session: Session, call_id: str) -> Sequence[Content]:
+def _result_images(session: Session, call_id: str) -> Sequence[Content]:
     result = session.call(call_id).result
     return [piece for piece in result.content if piece.type == "image"] if result else []
 
@@ -180,7 +180,7 @@ async def code(request: Request) -> Response:
     shown = await shown_code(request)
     texts = {form.name: form.text for form in shown.forms}
     as_file = bool(request.query_params.get("file")) and wants_file(request)
-    if wants(request) == "json" and not as_file:
+    if answer_format(request) == "json" and not as_file:
         about = {"turn": shown.number, "protocol": shown.protocol, "failed": shown.failed or None}
         return as_json({**about, **dict.fromkeys(FORMS), **texts, "notes": list(shown.notes)})
     if as_file:
@@ -200,19 +200,19 @@ async def shown_code(request: Request) -> ShownCode:
     here = str(request.base_url).rstrip("/") + "/sim"
     query = request.query_params
     chosen = {name: query.get(name, "") for name in ("turn", "wire", "form")}
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         # In a thread: images make requests of many megabytes; the session is held meanwhile.
-        return await asyncio.to_thread(_shown, site, live.session, chosen, here)
+        return await asyncio.to_thread(_build_code, site, live.session, chosen, here)
 
 
-def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -> ShownCode:
+def _build_code(site: Site, session: Session, chosen: Mapping[str, str], here: str) -> ShownCode:
     turn, wire = chosen["turn"], chosen["wire"]
     form = chosen["form"] or FORMS[0]
     if form not in FORMS:
         raise BadInput(f"The form must be one of {', '.join(FORMS)}, not {form[:80]!r}.")
     turns = sent_turns(session)
     chosen_turn = _turn(turns, turn)
-    export, failed = _asked(site.engine, session, chosen_turn, wire, here)
+    export, failed = _exported_request(site.engine, session, chosen_turn, wire, here)
     results = {} if chosen_turn is None else sdk_script.recorded_results(session, chosen_turn)
     text, notes = sdk_script.source(export, results)
     redactor = site.engine.keys.redactor()
@@ -251,7 +251,7 @@ def _turn(turns: list[Turn], chosen: str) -> Turn | None:
     raise NotFound(f"This session has no request {chosen[:20]!r} that is part of its history.")
 
 
-def _asked(
+def _exported_request(
     engine: Engine, session: Session, turn: Turn | None, wire: str, here: str
 ) -> tuple[ExportedRequest, str]:
     """(the request, why it could not be built or "")."""
@@ -263,16 +263,18 @@ def _asked(
     own = turn.settings.profile
     if not wire or wire == own.protocol:
         return export_request(turn.request, own, turn.number, here), ""
-    profile = profile_on(engine.profiles(), own, wire)
+    profile = profile_for_wire(engine.profiles(), own, wire)
     try:
-        sent, notes = _sent(session, turn, profile)
+        sent, notes = _encode_turn(session, turn, profile)
     except BadInput as error:
         return export_request(turn.request, own, turn.number, here), str(error)
     export = export_request(sent, profile, turn.number, here)
     return replace(export, notes=(*export.notes, *notes)), ""
 
 
-def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, tuple[str, ...]]:
+def _encode_turn(
+    session: Session, turn: Turn, profile: Profile
+) -> tuple[RequestSent, tuple[str, ...]]:
     """`turn` as `profile` would have sent it, and what its protocol cannot express."""
     request = encode_request(session, profile.protocol, turn, profile)
     base = profile.base_url
@@ -321,17 +323,16 @@ class ShownChanges:
             return UNREAD
         before, now = changes.messages
         if (first := changes.first) is not None:
-            return f"The first difference: {_naming(first)} {_HOW[first.how]}."
+            return f"The first difference: {_block_name(first)} {_HOW[first.how]}."
         if now > before:
-            return (
-                f"Everything in request {self.before.number} is unchanged; {_added(now - before)}."
-            )
+            added = _added_words(now - before)
+            return f"Everything in request {self.before.number} is unchanged; {added}."
         return f"Same content as request {self.before.number}."
 
     @property
     def pieces(self) -> Sequence[TextPiece]:
         first = self.changes.first if self.changes is not None else None
-        return in_sight(first.pieces) if first is not None else ()
+        return visible_pieces(first.pieces) if first is not None else ()
 
     @property
     def lines(self) -> Sequence[tuple[str, str]]:
@@ -376,7 +377,7 @@ class ShownChanges:
         was, now = _counters(self.before), _counters(self.now)
         rows = [(name, was[name], now[name]) for name in was]
         return [
-            (name, _count(old), _count(new), _more(old, new))
+            (name, _count(old), _count(new), _difference_words(old, new))
             for name, old, new in rows
             if (old, new) != (None, None)
         ]
@@ -388,7 +389,7 @@ class ShownChanges:
             return ""
         first = self.changes.first if self.changes is not None else None
         if first is not None:
-            return f"Cache miss: the cached part ends before {_naming(first)}."
+            return f"Cache miss: the cached part ends before {_block_name(first)}."
         if self.changes is not None and self.changes.settings:
             return "Cache miss: no block changed, but other settings did."
         waited = duration(max(0, self.now.sent_ms - (self.before.closed_ms or self.before.sent_ms)))
@@ -438,17 +439,17 @@ def changes_fragment(env: Environment, shown: ShownChanges) -> str:
 
 def _first_data(first: FirstDifference) -> Mapping[str, Any]:
     block = first.block
-    pieces = [{"how": piece.how, "text": piece.text} for piece in in_sight(first.pieces)]
+    pieces = [{"how": piece.how, "text": piece.text} for piece in visible_pieces(first.pieces)]
     about = {"kind": block.kind, "number": block.number, "name": block.name}
     return {**about, "how": first.how, "pieces": pieces}
 
 
-def _naming(first: FirstDifference) -> str:
+def _block_name(first: FirstDifference) -> str:
     block: RequestBlock = first.block
     return "the system prompt" if block.label == "system 1" else block.label
 
 
-def _added(count: int) -> str:
+def _added_words(count: int) -> str:
     return f"{plural(count, 'message')} {'was' if count == 1 else 'were'} added"
 
 
@@ -465,7 +466,7 @@ def _counters(turn: Turn) -> Mapping[str, int | None]:
         "read": counted[0] if counted is not None else usage.input_tokens,
         "cached": usage.cached_tokens,
         "cache_written": usage.cache_write_tokens,
-        "written": written(turn.request.protocol, usage),
+        "written": output_tokens(turn.request.protocol, usage),
         "bytes": len(turn.request.body.encode("utf-8", "replace")),
     }
 
@@ -474,7 +475,7 @@ def _count(count: int | None) -> str:
     return "?" if count is None else number(count)
 
 
-def _more(old: int | None, new: int | None) -> str:
+def _difference_words(old: int | None, new: int | None) -> str:
     if old is None or new is None or old == new:
         return ""
     return f"{'+' if new > old else '−'}{number(abs(new - old))}"

@@ -28,16 +28,21 @@ from playground.engine.recorded_model import recorded_prompt
 from playground.engine.sessions import LiveSession
 from playground.protocols.request import request_changes
 from playground.render.blocks import Touch, block, frame_html
-from playground.render.paging import Shown, Upto, shown_from, upto_from
+from playground.render.paging import ShownCounts, Upto, shown_from, upto_from
 from playground.render.replay import FRAME_MS, Player, index, replay
 from playground.render.view import View
 from playground.store.log import forks_of
 from playground.store.writes import Chunk
-from playground.web.forms import answer, as_json, body_of, wants
+from playground.web.forms import answer, answer_format, as_json, body_of
 from playground.web.guard import FRAMED, as_text
-from playground.web.rules import rules_drawn
-from playground.web.session.requests import ShownChanges, changes_fragment, drawable, shown_code
-from playground.web.session.setup import surroundings
+from playground.web.rules import rules_html
+from playground.web.session.requests import (
+    ShownChanges,
+    changes_fragment,
+    shown_code,
+    to_next_request,
+)
+from playground.web.session.setup import page_context
 from playground.web.session.view import (
     column_page,
     more_cards_shown,
@@ -50,12 +55,12 @@ from playground.web.session.wire_view import (
     FRAMES,
     ShownCode,
     Span,
+    find_matches,
+    frame_rows,
     frames_html,
-    look_for,
     matches_html,
-    raw,
     raw_html,
-    singles,
+    raw_page,
 )
 from playground.web.site import Site, site_of
 from playground.web.stream import HEADERS, events_stream
@@ -82,14 +87,14 @@ async def show(request: Request) -> Response:
     """GET /sessions/ID?at=SEQ&column=: shows a session as a page, or folded as JSON. With `at`, the
     page after event SEQ; with `column`, the page in a frame."""
     site, session_id = site_of(request), request.path_params["id"]
-    if wants(request) == "json":
-        async with site.engine.sessions.holding(session_id) as live:
+    if answer_format(request) == "json":
+        async with site.engine.sessions.lock_session(session_id) as live:
             return as_json(session_data(live.session, live.title))
     if request.query_params.get("column"):
         return await column(site, session_id)
     shown = shown_from(request.query_params.get("shown", ""))
     upto = upto_from(request.query_params.get("upto", ""))
-    if (seq := seq_asked(request.query_params)) is not None:
+    if (seq := requested_seq(request.query_params)) is not None:
         return await page_at(site, session_id, seq, shown, upto)
     tab, wire = request.query_params.get("tab", ""), request.query_params.get("wire", "")
     code = await shown_code(request) if tab == "code" else None
@@ -104,7 +109,7 @@ async def page(
     wire: str = "",
     code: ShownCode | None = None,
     raw: str = "",
-    cards: Shown | None = None,
+    cards: ShownCounts | None = None,
     upto: Upto | None = None,
 ) -> Response:
     """The whole page of the session's current state; `raw` is HTML for below the wire's rows,
@@ -112,22 +117,22 @@ async def page(
     rows = await site.rows()
     library = await site.engine.library.tools()
     version = site.engine.rules.version
-    rules = await rules_drawn(site, session_id)
-    forked = bool(await forks_of(site.engine.database, session_id))
-    async with site.engine.sessions.holding(session_id) as live:
+    rules = await rules_html(site, session_id)
+    has_forks = bool(await forks_of(site.engine.database, session_id))
+    async with site.engine.sessions.lock_session(session_id) as live:
         turns, named = live.session.turns, tab in TABS
         tab = tab if named else "wire" if turns else "setup"
         late = tab != "wire" or (not named and await _is_late(site, live))
         view = await site.view(live, rows, wired=not late, shown=cards, now=True)
-        around = surroundings(site, live, library)
-        say = await _say(site, live)
+        around = page_context(site, live, library)
+        say = await _next_recorded(site, live)
     # Thousands of calls take seconds: others run meanwhile, and the session is not blocked.
     view = replace(view, upto=upto or {})
     shown = None
     if tab == "request":
         # In a thread, because images make requests of many megabytes; other tabs show none.
         whole = await asyncio.to_thread(preview, site.engine, view.session, wire=wire)
-        shown = drawable(whole, wire)
+        shown = to_next_request(whole, wire)
     around = replace(
         around,
         tab=tab,
@@ -139,7 +144,7 @@ async def page(
         rules=rules,
         rules_version=version,
         wire_late=late,
-        forked=forked,
+        has_forks=has_forks,
     )
     return HTMLResponse(await asyncio.to_thread(session_page, site.env, view, around))
 
@@ -148,10 +153,10 @@ async def _is_late(site: Site, live: LiveSession) -> bool:
     """Whether the page is sent before the rows of the wire are ready."""
     if live.session.state == "running":
         return False
-    return live.session.seq > LONG or await site.engine.log.recorded(live.id) > LONG_BYTES
+    return live.session.seq > LONG or await site.engine.log.recorded_size(live.id) > LONG_BYTES
 
 
-async def _say(site: Site, live: LiveSession) -> str:
+async def _next_recorded(site: Site, live: LiveSession) -> str:
     """The next prompt of the original session, if a recording answers."""
     settings = live.session.settings
     played = settings.profile.recorded if settings is not None else ""
@@ -172,10 +177,10 @@ async def more_cards(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     shown = shown_from(request.query_params.get("shown", ""))
     number: int = request.path_params["turn"]
-    if (seq := seq_asked(request.query_params)) is not None:
+    if (seq := requested_seq(request.query_params)) is not None:
         html = await cards_at(site, session_id, seq, shown, number)
         return HTMLResponse(html)
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         view = await site.view(live, wired=False, shown=shown, now=True)
         cursor = site.engine.sessions.cursor
     drawn = await asyncio.to_thread(more_cards_shown, site.env, view, number)
@@ -193,9 +198,9 @@ async def one_block(request: Request) -> Response:
     site, asked = site_of(request), request.query_params
     block_id = request.path_params["block"]
     upto = upto_from(f"{block_id}.{asked.get('upto', '')}")
-    if (seq := seq_asked(asked)) is not None:
+    if (seq := requested_seq(asked)) is not None:
         return HTMLResponse(await block_at(site, request.path_params["id"], seq, block_id, upto))
-    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+    async with site.engine.sessions.lock_session(request.path_params["id"]) as live:
         view = replace(await site.view(live, now=True), upto=upto)
     if asked.get("all"):
         view = replace(view, expanded=frozenset({block_id}))
@@ -216,7 +221,7 @@ async def blocks(request: Request) -> Response:
         raise BadInput(f"At most {MOST_BLOCKS} blocks come at once; reload the page.")
     shown = shown_from(asked.get("shown", ""))
     wired = any(block_id.startswith("wire") for block_id in ids)
-    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+    async with site.engine.sessions.lock_session(request.path_params["id"]) as live:
         view = await site.view(live, wired=wired, shown=shown, now=True)
     steps = [Touch(block_id, "changed") for block_id in ids]
     return HTMLResponse(await asyncio.to_thread(frame_html, site.env, view, steps))
@@ -238,7 +243,7 @@ async def events(request: Request) -> Response:
     sent = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     if not (sent.isascii() and sent.isdigit() and len(sent) < 16):
         raise BadInput("after must be a whole number: the seq of the last event received.")
-    async with site.engine.sessions.holding(session_id):
+    async with site.engine.sessions.lock_session(session_id):
         pass
     if "text/event-stream" in request.headers.get("accept", ""):
         return StreamingResponse(
@@ -259,7 +264,7 @@ async def events(request: Request) -> Response:
 
 async def column(site: Site, session_id: str) -> Response:
     """NotFound if the session does not exist."""
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         view = await site.view(live, wired=False, framed=True)
         html = column_page(site.env, view, site.engine.sessions.cursor)
     return HTMLResponse(html, headers=as_text(FRAMED))
@@ -278,13 +283,13 @@ async def recording(request: Request) -> Response:
     """
     site, session_id = site_of(request), request.path_params["id"]
     number = request.path_params["number"]
-    await _sent(request, number)
-    data = _joined(await site.engine.log.chunks(session_id, number))
+    await _sent_request(request, number)
+    data = _join_chunks(await site.engine.log.chunks(session_id, number))
     span = _span(request, len(data))
-    if wants(request) != "htmx":
+    if answer_format(request) != "htmx":
         return PlainTextResponse(data[span[0] : span[1]])
     closed = (await site.engine.log.recordings(session_id)).get(number)
-    page = raw(
+    page = raw_page(
         number,
         data,
         span,
@@ -304,8 +309,8 @@ async def recorded_bytes(request: Request) -> Response:
       200: {description: The file., content: {application/octet-stream: {}}}
     """
     site, number = site_of(request), request.path_params["number"]
-    _, title = await _sent(request, number)
-    data = _joined(await site.engine.log.chunks(request.path_params["id"], number))
+    _, title = await _sent_request(request, number)
+    data = _join_chunks(await site.engine.log.chunks(request.path_params["id"], number))
     return download(data, f"{title} answer {number}.bin")
 
 
@@ -314,23 +319,23 @@ async def frames(request: Request) -> Response:
     recording."""
     site, session_id = site_of(request), request.path_params["id"]
     number = request.path_params["number"]
-    await _sent(request, number)
-    async with site.engine.sessions.holding(session_id) as live:
+    await _sent_request(request, number)
+    async with site.engine.sessions.lock_session(session_id) as live:
         sections = (await site.engine.sessions.wire(live)).sections
         sent_ms = sections[number - 1].sent_ms if number <= len(sections) else 0
     chunks = await site.engine.log.chunks(session_id, number)
     span = _span(request, sum(len(chunk.data) for chunk in chunks))
     pieces = [(chunk.at_ms, chunk.data) for chunk in chunks]
-    frames_found = await asyncio.to_thread(singles, pieces, span, sent_ms)
+    frames_found = await asyncio.to_thread(frame_rows, pieces, span, sent_ms)
     first = _place(request, "first", 0, len(frames_found))
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(
             [
                 {"start": frame.start, "end": frame.end, "at_ms": frame.at_ms, "text": frame.data}
                 for frame in frames_found[first : first + FRAMES]
             ]
         )
-    return await _below(
+    return await _wire_detail(
         request,
         frames_html(
             site.env,
@@ -352,7 +357,7 @@ async def more_rows(request: Request) -> Response:
       200: {description: Rows of the page., content: {text/html: {}}}
     """
     site, number = site_of(request), request.path_params["number"]
-    async with site.engine.sessions.holding(request.path_params["id"]) as live:
+    async with site.engine.sessions.lock_session(request.path_params["id"]) as live:
         view = await site.view(live)
         if not 0 < number <= len(view.wire.sections):
             raise NotFound(f"This session has no recording {number}.")
@@ -367,22 +372,22 @@ async def search(request: Request) -> Response:
     text = request.query_params.get("q", "").strip()
     if not text or len(text) > LONGEST_QUERY:
         raise BadInput(f"Enter what to find, in at most {LONGEST_QUERY} characters.")
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         wire = await site.engine.sessions.wire(live)
         chunks = await site.engine.log.chunks(session_id)
         bodies: dict[int, list[Chunk]] = {}
         for chunk in chunks:
             bodies.setdefault(chunk.recording, []).append(chunk)
-        joined = [(number, _joined(several)) for number, several in sorted(bodies.items())]
-        hits = await asyncio.to_thread(look_for, text, joined, wire)
-    if wants(request) == "json":
+        joined = [(number, _join_chunks(several)) for number, several in sorted(bodies.items())]
+        hits = await asyncio.to_thread(find_matches, text, joined, wire)
+    if answer_format(request) == "json":
         return as_json(
             [
                 {"recording": hit.recording, "start": hit.start, "end": hit.end, "row": hit.row}
                 for hit in hits
             ]
         )
-    return await _below(request, matches_html(site.env, session_id, text, hits))
+    return await _wire_detail(request, matches_html(site.env, session_id, text, hits))
 
 
 async def request_sent(request: Request) -> Response:
@@ -393,8 +398,8 @@ async def request_sent(request: Request) -> Response:
       200: {description: The body of the request., content: {text/plain: {}, text/html: {}}}
     """
     site = site_of(request)
-    sent, _ = await _sent(request, request.path_params["number"], "request")
-    if wants(request) == "htmx":
+    sent, _ = await _sent_request(request, request.path_params["number"], "request")
+    if answer_format(request) == "htmx":
         return HTMLResponse(drawn_request(site.env, sent))
     return PlainTextResponse(sent.body)
 
@@ -407,11 +412,11 @@ async def request_body(request: Request) -> Response:
       200: {description: The file., content: {application/octet-stream: {}}}
     """
     number = request.path_params["number"]
-    sent, title = await _sent(request, number, "request")
+    sent, title = await _sent_request(request, number, "request")
     return download(sent.body.encode("utf-8", "replace"), f"{title} request {number}.json")
 
 
-async def request_changed(request: Request) -> Response:
+async def compare_request(request: Request) -> Response:
     """GET /sessions/ID/requests/N/changes: compares request N with the one before it."""
     site, session_id = site_of(request), request.path_params["id"]
     number = request.path_params["number"]
@@ -419,7 +424,7 @@ async def request_changed(request: Request) -> Response:
         raise NotFound(
             "This is the first request of the session, so there is no earlier one to compare."
         )
-    async with site.engine.sessions.holding(session_id) as live:
+    async with site.engine.sessions.lock_session(session_id) as live:
         turns = live.session.turns
         if not 1 < number <= len(turns):
             raise NotFound(f"This session has no request {number}.")
@@ -427,14 +432,14 @@ async def request_changed(request: Request) -> Response:
     # In a thread, because bodies may have megabytes.
     changes = await asyncio.to_thread(request_changes, before.request, now.request)
     shown = ShownChanges(session_id, before, now, changes)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(shown.data())
-    return await _below(request, changes_fragment(site.env, shown))
+    return await _wire_detail(request, changes_fragment(site.env, shown))
 
 
-async def _below(request: Request, html: str) -> Response:
+async def _wire_detail(request: Request, html: str) -> Response:
     """The area below the wire's rows: alone, or in the page if there is no script."""
-    if wants(request) == "htmx":
+    if answer_format(request) == "htmx":
         return HTMLResponse(html)
     return await page(site_of(request), request.path_params["id"], tab="wire", raw=html)
 
@@ -449,15 +454,17 @@ def download(data: bytes, name: str) -> Response:
     return Response(data, 200, headers, "application/octet-stream")
 
 
-async def _sent(request: Request, number: int, what: str = "recording") -> tuple[RequestSent, str]:
+async def _sent_request(
+    request: Request, number: int, what: str = "recording"
+) -> tuple[RequestSent, str]:
     """Request `number` and the session's title; NotFound if there is none."""
-    async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
+    async with site_of(request).engine.sessions.lock_session(request.path_params["id"]) as live:
         if not 0 < number <= len(live.session.turns):
             raise NotFound(f"This session has no {what} {number}.")
         return live.session.turns[number - 1].request, live.title or "session"
 
 
-def _joined(chunks: Sequence[Chunk]) -> bytes:
+def _join_chunks(chunks: Sequence[Chunk]) -> bytes:
     return b"".join(chunk.data for chunk in chunks)
 
 
@@ -483,7 +490,7 @@ def _mark(request: Request, most: int) -> Span:
 # The replay: its timeline, its frames, and the page of one moment.
 
 
-async def played(request: Request) -> Response:
+async def whole_replay(request: Request) -> Response:
     """GET /sessions/ID/replay: reads every frame of a session with its time, at once.
 
     ---
@@ -493,14 +500,14 @@ async def played(request: Request) -> Response:
     site = site_of(request)
     now_ms = site.engine.sessions.clock()
 
-    def drawn(player: Player) -> dict[str, object]:
+    def render(player: Player) -> dict[str, object]:
         return replay(player.reel, site.env, replace(player.fixed, now_ms=now_ms))
 
     id = request.path_params["id"]
-    return as_json(await site.reels.drawn(site.engine.sessions, id, drawn, anew=True))
+    return as_json(await site.reels.render(site.engine.sessions, id, render, anew=True))
 
 
-async def reel(request: Request) -> Response:
+async def replay_index(request: Request) -> Response:
     """GET /sessions/ID/replay/reel: reads the length of a replay, and the places to jump to.
 
     ---
@@ -508,7 +515,9 @@ async def reel(request: Request) -> Response:
       200: {description: The reel.}
     """
     site, id = site_of(request), request.path_params["id"]
-    drawn = site.reels.drawn(site.engine.sessions, id, lambda player: index(player.reel), anew=True)
+    drawn = site.reels.render(
+        site.engine.sessions, id, lambda player: index(player.reel), anew=True
+    )
     return as_json(await drawn)
 
 
@@ -521,16 +530,16 @@ async def replay_frames(request: Request) -> Response:
       200: {description: The frames.}
     """
     site, asked = site_of(request), request.query_params
-    start = _whole(asked, "from", 0)
-    every = min(_whole(asked, "every", FRAME_MS), LONGEST_MS)
-    most = min(max(_whole(asked, "most", MOST_FRAMES), 1), MOST_FRAMES)
+    start = _whole_number(asked, "from", 0)
+    every = min(_whole_number(asked, "every", FRAME_MS), LONGEST_MS)
+    most = min(max(_whole_number(asked, "most", MOST_FRAMES), 1), MOST_FRAMES)
 
-    def drawn(player: Player) -> list[dict[str, object]]:
+    def render(player: Player) -> list[dict[str, object]]:
         player.shown = shown_from(asked.get("shown", ""))
         return list(player.frames(site.env, start, every, most))
 
     id = request.path_params["id"]
-    return as_json({"frames": await site.reels.drawn(site.engine.sessions, id, drawn)})
+    return as_json({"frames": await site.reels.render(site.engine.sessions, id, render)})
 
 
 async def moment(request: Request) -> Response:
@@ -543,11 +552,11 @@ async def moment(request: Request) -> Response:
     """
     site, asked = site_of(request), request.query_params
 
-    def drawn(player: Player) -> dict[str, object]:
+    def render(player: Player) -> dict[str, object]:
         player.shown = shown_from(asked.get("shown", ""))
         return player.keyframe(site.env, _position(player, asked))
 
-    return as_json(await site.reels.drawn(site.engine.sessions, request.path_params["id"], drawn))
+    return as_json(await site.reels.render(site.engine.sessions, request.path_params["id"], render))
 
 
 async def play(request: Request) -> Response:
@@ -563,22 +572,24 @@ async def play(request: Request) -> Response:
     return answer(request, {"id": new_id}, status=201, location=f"/sessions/{new_id}")
 
 
-async def page_at(site: Site, session_id: str, seq: int, shown: Shown, upto: Upto) -> Response:
+async def page_at(
+    site: Site, session_id: str, seq: int, shown: ShownCounts, upto: Upto
+) -> Response:
     """The whole page of the session after event `seq`; its only controls are links to other
     positions."""
     library = await site.engine.library.tools()
     rows = await site.rows()
-    async with site.engine.sessions.holding(session_id) as live:
-        around, own = surroundings(site, live, library), live.own
+    async with site.engine.sessions.lock_session(session_id) as live:
+        around, own = page_context(site, live, library), live.own
 
     def page(view: View) -> str:
         view = replace(view, own=own, rows=rows, upto=upto)
         return session_page(site.env, view, replace(around, tab="wire"))
 
-    return HTMLResponse(await _drawn_at(site, session_id, seq, shown, page, anew=True))
+    return HTMLResponse(await _render_at(site, session_id, seq, shown, page, anew=True))
 
 
-async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: int) -> str:
+async def cards_at(site: Site, session_id: str, seq: int, shown: ShownCounts, number: int) -> str:
     """More calls of turn `number` after event `seq`; the page's stream element is updated with the
     selection, because it passes it to the replay."""
     cursor = site.engine.sessions.cursor
@@ -586,41 +597,41 @@ async def cards_at(site: Site, session_id: str, seq: int, shown: Shown, number: 
     def cards(view: View) -> str:
         return more_cards_shown(site.env, view, number) + stream_fragment(site.env, view, cursor)
 
-    return await _drawn_at(site, session_id, seq, shown, cards)
+    return await _render_at(site, session_id, seq, shown, cards)
 
 
 async def block_at(site: Site, session_id: str, seq: int, block_id: str, upto: Upto) -> str:
     """One block after event `seq`."""
-    return await _drawn_at(
+    return await _render_at(
         site, session_id, seq, {}, lambda view: block(site.env, replace(view, upto=upto), block_id)
     )
 
 
-async def _drawn_at(
+async def _render_at(
     site: Site,
     session_id: str,
     seq: int,
-    shown: Shown,
+    shown: ShownCounts,
     draw: Callable[[View], str],
     *,
     anew: bool = False,
 ) -> str:
-    def drawn(player: Player) -> str:
+    def render(player: Player) -> str:
         player.shown = shown
-        return draw(player.view(player.reel.of_seq(seq)))
+        return draw(player.view(player.reel.position_of_seq(seq)))
 
-    return await site.reels.drawn(site.engine.sessions, session_id, drawn, anew=anew)
+    return await site.reels.render(site.engine.sessions, session_id, render, anew=anew)
 
 
 def _position(player: Player, asked: Mapping[str, str]) -> int:
     if asked.get("seq"):
-        return player.reel.of_seq(_whole(asked, "seq", 0))
+        return player.reel.position_of_seq(_whole_number(asked, "seq", 0))
     if asked.get("ms"):
-        return player.reel.of_ms(_whole(asked, "ms", 0))
-    return player.reel.within(_whole(asked, "position", player.reel.count))
+        return player.reel.position_of_ms(_whole_number(asked, "ms", 0))
+    return player.reel.clamp(_whole_number(asked, "position", player.reel.count))
 
 
-def _whole(asked: Mapping[str, str], name: str, default: int) -> int:
+def _whole_number(asked: Mapping[str, str], name: str, default: int) -> int:
     text = asked.get(name, "")
     if not text:
         return default
@@ -629,6 +640,6 @@ def _whole(asked: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def seq_asked(asked: Mapping[str, str]) -> int | None:
+def requested_seq(asked: Mapping[str, str]) -> int | None:
     """The event that `?at=` names; None if absent."""
-    return _whole(asked, "at", 0) if asked.get("at") else None
+    return _whole_number(asked, "at", 0) if asked.get("at") else None

@@ -18,20 +18,20 @@ from playground.core.errors import BadInput, NotFound
 from playground.core.session import Session
 from playground.core.settings import Profile, Settings
 from playground.core.tools import Tool, ToolChoice
-from playground.engine.preview import WIRES, notes_alone
-from playground.engine.prices import why_unknown
+from playground.engine.preview import WIRES, preview_notes
+from playground.engine.prices import unknown_price_reason
 from playground.engine.sessions import LiveSession
 from playground.render.environment import partial
-from playground.render.limits import LIFTED
+from playground.render.limit_words import LIFTED
 from playground.render.view import View
 from playground.web.demos import example_prompts
 from playground.web.forms import Body, json_of
-from playground.web.providers import in_groups, profile_group
-from playground.web.session.requests import drawable
+from playground.web.providers import group_by_title, profile_group
+from playground.web.session.requests import to_next_request
 from playground.web.session.view import (
     PARAMS,
+    SessionPageContext,
     SetupForm,
-    Surroundings,
     group_of,
     setup_form,
     setup_fragment,
@@ -53,8 +53,8 @@ RUN_LIMITS = (
 Data = Callable[[Settings], Mapping[str, Any]]
 """Returns the change of the current settings, in the format of docs/contract.md."""
 
-Step = tuple[str, Data]
-Steps = Sequence[Step]
+SetupStep = tuple[str, Data]
+SetupSteps = Sequence[SetupStep]
 
 _PARAMS = {"temperature": False, "max_tokens": True}
 
@@ -68,7 +68,7 @@ _LIMITS = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SetupOutcome:
     """`refused` has a sentence for each field that was not changed."""
 
     settings: Settings
@@ -95,14 +95,14 @@ def with_group(body: Body, library: Sequence[Tool]) -> Body:
     if body.form is None or not {"all_of", "none_of"} & set(body.data):
         return body
     names = [tool.name for tool in library if group_of(tool) == body.text("all_of")]
-    chosen = [] if "none_of" in body.data else body.all("tools")
+    chosen = [] if "none_of" in body.data else body.getlist("tools")
     pairs = [pair for pair in body.form.multi_items() if pair[0] != "tools"]
     pairs += [("tools", name) for name in dict.fromkeys((*chosen, *names))]
     form = FormData(pairs)
     return Body({key: value for key, value in form.items() if isinstance(value, str)}, form)
 
 
-async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Outcome:
+async def apply_changes(body: Body, shown: Settings, now: Settings, save: Save) -> SetupOutcome:
     """`now` with the fields in which `body` differs from `shown`."""
     change = _SetupChange(body, setup_form(shown))
     refused: dict[str, str] = {}
@@ -116,23 +116,23 @@ async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Out
             refused[field] = str(error)
         return field not in refused
 
-    for field, data in change.first():
+    for field, data in change.first_steps():
         if field == "model" and "profile" in refused:
             # A model belongs to its provider: it is not sent to another.
             refused[field] = "Not saved, because the provider was not saved."
         else:
             await step(field, data)
-    if change.of("tools", "tool_choice", "tool_choice_name", "allowed_only", "allowed"):
+    if change.has_changed("tools", "tool_choice", "tool_choice_name", "allowed_only", "allowed"):
         both = change.tools and change.chosen
         field = "tool_choice" if change.chosen else "tools"
         if not await step(field, change.offer) and both:
             await step("tools", lambda current: change.offer(current, choose=False))
-    for field, data in change.rest():
+    for field, data in change.other_steps():
         await step(field, data)
-    return Outcome(settings, refused)
+    return SetupOutcome(settings, refused)
 
 
-def limits_along(body: Body) -> Mapping[str, Any]:
+def sent_limits(body: Body) -> Mapping[str, Any]:
     """The limits sent with Continue, in the format of docs/contract.md; BadInput for other fields,
     because ignoring them silently would mislead."""
     others = sorted(body.data.keys() - {*RUN_LIMITS, "pause"})
@@ -161,7 +161,7 @@ class _SetupChange:
         """A field as typed, or as shown where it was not sent."""
         return self.body.text(name, self.form.texts[name])
 
-    def of(self, *names: str) -> bool:
+    def has_changed(self, *names: str) -> bool:
         """Whether any of these fields differs from what was shown."""
         return any(self._differs(name) for name in names)
 
@@ -173,47 +173,49 @@ class _SetupChange:
             return False  # In a part of the form, an absent box was not unticked.
         if name in form.ticks:
             return self.body.flag(name) != form.ticks[name]
-        return set(self.body.all(name)) != set(form.lists[name])
+        return set(self.body.getlist(name)) != set(form.lists[name])
 
     @property
     def tools(self) -> bool:
-        return self.of("tools")
+        return self.has_changed("tools")
 
     @property
     def chosen(self) -> bool:
-        return self.of("tool_choice", "tool_choice_name", "allowed_only", "allowed")
+        return self.has_changed("tool_choice", "tool_choice_name", "allowed_only", "allowed")
 
-    def first(self) -> Steps:
+    def first_steps(self) -> SetupSteps:
         """The profile comes first, because it changes the model and the timeouts, too; only the
         removal of parameters unknown to the new protocol comes before it."""
-        steps: list[Step] = []
-        if self.of("own_params"):
+        steps: list[SetupStep] = []
+        if self.has_changed("own_params"):
             steps.append(("own_params", self._own_params))
         if self.body.text("base_url").strip():
             names = ("protocol", "base_url", "key_name")
             place = {name: self.body.text(name).strip() for name in names}
             steps.append(("profile", lambda _: place))
-        elif self.of("profile"):
+        elif self.has_changed("profile"):
             # "=NAME" is the current profile of the session's own name.
             name = self.text("profile").removeprefix("=")
             steps.append(("profile", lambda _: {"profile": name}))
-        if self.of("model"):
+        if self.has_changed("model"):
             steps.append(("model", lambda _: {"model": self.text("model").strip()}))
-        if self.of("system"):
+        if self.has_changed("system"):
             steps.append(("system", lambda _: {"system": self.text("system")}))
         return steps
 
-    def rest(self) -> Steps:
+    def other_steps(self) -> SetupSteps:
         ticks = ("parallel", "stream", "continue_on_error")
-        steps = [(tick, self._tick(tick)) for tick in ticks if self.of(tick)]
-        steps += [(name, self._param(name)) for name in _PARAMS if self.of(name)]
-        if self.of("thinking", "thinking_budget"):
+        steps = [(tick, self._tick(tick)) for tick in ticks if self.has_changed(tick)]
+        steps += [(name, self._param(name)) for name in _PARAMS if self.has_changed(name)]
+        if self.has_changed("thinking", "thinking_budget"):
             field = "thinking_budget" if self.text("thinking") == "budget" else "thinking"
             steps.append((field, self._thinking))
         # An empty field means no limit; a mandatory limit that is empty was not changed.
-        limits = (n for n in _LIMITS if self.of(n) and (self.text(n).strip() or n in LIFTED))
+        limits = (
+            n for n in _LIMITS if self.has_changed(n) and (self.text(n).strip() or n in LIFTED)
+        )
         steps += [(name, self._limit(name)) for name in limits]
-        if self.of("extra"):
+        if self.has_changed("extra"):
             steps.append(
                 ("extra", lambda _: {"extra": _json(self.text("extra"), "Extra parameters")})
             )
@@ -259,7 +261,7 @@ class _SetupChange:
 
     def offer(self, now: Settings, *, choose: bool = True) -> Mapping[str, Any]:
         """The tools and the tool choice; without `choose` the tool choice stays."""
-        tools = self._merged("tools", [tool.name for tool in now.tools])
+        tools = self._merge_list("tools", [tool.name for tool in now.tools])
         choice = self._choice(now.tool_choice, tools) if choose else _choice_data(now.tool_choice)
         if "allowed" in choice:
             choice["allowed"] = [name for name in choice["allowed"] if name in tools]
@@ -267,19 +269,21 @@ class _SetupChange:
 
     def _choice(self, now: ToolChoice, tools: Sequence[str]) -> dict[str, Any]:
         choice_data = _choice_data(now)
-        if self.of("tool_choice"):
+        if self.has_changed("tool_choice"):
             choice_data["mode"] = self.text("tool_choice")
-        if self.of("tool_choice_name") or now.mode != "tool":
+        if self.has_changed("tool_choice_name") or now.mode != "tool":
             choice_data["name"] = self.text("tool_choice_name")
         only = (
-            self.body.flag("allowed_only") if self.of("allowed_only") else "allowed" in choice_data
+            self.body.flag("allowed_only")
+            if self.has_changed("allowed_only")
+            else "allowed" in choice_data
         )
         before = choice_data.pop("allowed", tools)
-        return choice_data | ({"allowed": self._merged("allowed", before)} if only else {})
+        return choice_data | ({"allowed": self._merge_list("allowed", before)} if only else {})
 
-    def _merged(self, name: str, now: Sequence[str]) -> list[str]:
+    def _merge_list(self, name: str, now: Sequence[str]) -> list[str]:
         """The current list with the ticked items added and the unticked ones removed."""
-        posted, shown = self.body.all(name), self.form.lists[name]
+        posted, shown = self.body.getlist(name), self.form.lists[name]
         names = [name for name in posted if name in now or name not in shown]
         return names + [name for name in now if name not in posted and name not in shown]
 
@@ -308,40 +312,40 @@ def _number(text: str, name: str, *, whole: bool) -> int | float:
 # The content of the Setup form, for its page and for the streams of all tabs.
 
 
-async def drawn_setup(site: Site, live: LiveSession, view: View) -> str:
+async def setup_partial(site: Site, live: LiveSession, view: View) -> str:
     """Setup in the session's current state, as the piece that replaces it; the caller holds
     `live`."""
-    around = surroundings(site, live, await site.engine.library.tools())
+    around = page_context(site, live, await site.engine.library.tools())
     return partial("panel-setup", "innerMorph", setup_fragment(site.env, view, around))
 
 
-def surroundings(site: Site, live: LiveSession, library: Sequence[Tool]) -> Surroundings:
+def page_context(site: Site, live: LiveSession, library: Sequence[Tool]) -> SessionPageContext:
     """The input of Setup; the caller holds `live`."""
     engine, settings = site.engine, live.session.settings
     assert settings is not None
     profiles = [profile for profile in engine.profiles() if profile.protocol in WIRES]
     if settings.profile not in profiles:
         profiles.insert(0, settings.profile)
-    keys = {profile.name: not engine.keys.missing(profile) for profile in profiles}
-    return Surroundings(
+    keys = {profile.name: not engine.keys.missing_reason(profile) for profile in profiles}
+    return SessionPageContext(
         profiles,
         keys,
         library,
         after=engine.sessions.cursor,
-        unconfirmed=engine.keys.unconfirmed(settings.profile),
-        groups=grouped(profiles, keys),
+        unconfirmed=engine.keys.unconfirmed_origin(settings.profile),
+        groups=group_profiles(profiles, keys),
         models=[model_info.id for model_info in engine.providers.known_models(settings.profile)],
         wires=WIRES,
-        own=drawable(notes_alone(engine, live.session)),
-        unpriced=why_unknown(settings.profile, settings.model or settings.profile.model),
+        own=to_next_request(preview_notes(engine, live.session)),
+        unpriced=unknown_price_reason(settings.profile, settings.model or settings.profile.model),
         examples=example_prompts({tool.name for tool in settings.tools}),
     )
 
 
-def grouped(
+def group_profiles(
     profiles: Sequence[Profile], keys: Mapping[str, bool]
 ) -> list[tuple[str, list[Profile]]]:
     """The profiles in order of usefulness: those that work at once come first."""
-    return in_groups(
+    return group_by_title(
         (profile_group(profile, has_key=keys[profile.name]), profile) for profile in profiles
     )

@@ -21,8 +21,8 @@ from playground.core.settings import Profile, Settings
 from playground.core.tools import Tool, ToolResult
 from playground.render.blocks import Touch, block, frame_html, part_block
 from playground.render.environment import partial
-from playground.render.filters import pretty
-from playground.render.limits import LIFTED, bounds, limit_text
+from playground.render.filters import pretty_json
+from playground.render.limit_words import LIFTED, bounds, limit_text
 from playground.render.paging import CARDS, end_of
 from playground.render.view import View
 from playground.render.wire_rows import SHOWN
@@ -44,7 +44,7 @@ SHOWN_OF_RESULT = 300
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SessionPageContext:
     """The context of a session's page: `keys` tells by profile name whether its key is available.
 
     `groups` are the selectable profiles as (title, profiles); `models` are the ids its provider
@@ -53,7 +53,7 @@ class Surroundings:
     and `wire` the protocol it is shown in, "" for the session's own; `own` is the one that would be
     sent. `unpriced` says why the model's answers have no price, "" if they have one. `say` is the
     message that a recording has an answer to. `rules` is the section of the rules, at version
-    `rules_version`. `forked`: it has forks. `code` is the content of the Code tab, None if another
+    `rules_version`. `has_forks`. `code` is the content of the Code tab, None if another
     is open; `raw` is the HTML below the wire's rows. With `wire_late` the rows are not part of the
     page: it requests them when the tab is opened. `examples` are prompts that suit its tools.
     """
@@ -74,14 +74,14 @@ class Surroundings:
     say: str = ""
     rules: str = ""
     rules_version: int = 0
-    forked: bool = False
+    has_forks: bool = False
     code: ShownCode | None = None
     raw: str = ""
     wire_late: bool = False
     examples: Sequence[str] = ()
 
 
-def session_page(env: Environment, view: View, around: Surroundings) -> str:
+def session_page(env: Environment, view: View, around: SessionPageContext) -> str:
     """The page of one session."""
 
     def nested(block_id: str) -> Markup:
@@ -99,7 +99,7 @@ def session_page(env: Environment, view: View, around: Surroundings) -> str:
         rules=Markup(around.rules),
         rules_version=around.rules_version,
         wire_late=around.wire_late,
-        forked=around.forked,
+        has_forks=around.has_forks,
         unconfirmed=around.unconfirmed,
         groups=around.groups or [("Providers", around.profiles)],
         models=around.models,
@@ -131,10 +131,10 @@ def more_cards_shown(env: Environment, view: View, number: int) -> str:
     if not 0 < number <= len(turns):
         raise NotFound(f"This session has no turn {number}. Load the page again.")
     turn = turns[number - 1]
-    before = end_of(turn, lambda number: max(view.most(number) - CARDS, 0))
+    before = end_of(turn, lambda number: max(view.calls_shown(number) - CARDS, 0))
     steps = [
         Touch(part_block(turn, part), "new", f"parts-{number}")
-        for part in turn.parts[before : end_of(turn, view.most)]
+        for part in turn.parts[before : end_of(turn, view.calls_shown)]
     ]
     long = (turn.number for turn in turns if len(turn.calls) > CARDS)
     steps += [Touch(f"more-{turn_number}", "changed") for turn_number in long]
@@ -159,7 +159,7 @@ def column_page(env: Environment, view: View, at: str) -> str:
     return env.get_template("column.html").render(view=view, block=nested, at=at)
 
 
-def setup_fragment(env: Environment, view: View, around: Surroundings) -> str:
+def setup_fragment(env: Environment, view: View, around: SessionPageContext) -> str:
     """The Setup form alone, for a session whose settings have changed."""
     return env.get_template("_setup.html").render(
         view=view,
@@ -226,8 +226,8 @@ def setup_form(settings: Settings) -> SetupForm:
             "max_retries": str(limits.max_retries),
             "first_byte_s": f"{limits.first_byte_s:g}",
             "idle_s": f"{limits.idle_s:g}",
-            "own_params": pretty(others) if others else "",
-            "extra": pretty(dict(settings.extra)) if settings.extra else "",
+            "own_params": pretty_json(others) if others else "",
+            "extra": pretty_json(dict(settings.extra)) if settings.extra else "",
         },
         ticks={
             "parallel": choice.parallel,
@@ -338,7 +338,7 @@ class ResultCheck:
     fits: bool | None = None
 
 
-def past_of(row: PastResult, here: str) -> PastResultRow:
+def past_row(row: PastResult, here: str) -> PastResultRow:
     """A row of the store in the form of the list."""
     result: ToolResult = from_data(ToolResult, json.loads(row.result))
     return PastResultRow(
@@ -362,10 +362,10 @@ def past_list(env: Environment, past: Sequence[PastResultRow], now_ms: int) -> s
     return env.get_template("_answer_past.html").render(past=past, now_ms=now_ms)
 
 
-def alike(session: Session, call: Call) -> list[Call]:
+def alike_calls(session: Session, call: Call) -> list[Call]:
     """The other calls of the same tool that wait for a user like `call`."""
     undecided = call.status in ("waiting", "interrupted")
-    if session.stopped or not undecided or not session.current(call):
+    if session.stopped or not undecided or not session.is_current(call):
         return []
     return [
         other

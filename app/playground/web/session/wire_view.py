@@ -50,7 +50,7 @@ HITS = 50
 LINE = 8
 AROUND = 40
 
-Kind = Literal["", "masked", "hit"]
+ByteMark = Literal["", "masked", "hit"]
 Span = tuple[int, int]
 
 _NONE = "Not found in the bytes:"
@@ -78,7 +78,7 @@ class NextRequest:
     @property
     def tokens(self) -> tuple[LayoutToken, ...]:
         """The body laid out; one that is too long or too deep is unformatted and cut."""
-        text = shortened(self.sent.body)
+        text = shorten_strings(self.sent.body)
         try:
             value = load_spelled(text)
             if len(text) <= LAYOUT_LIMIT:
@@ -147,12 +147,12 @@ def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def shortened(text: str) -> str:
+def shorten_strings(text: str) -> str:
     """JSON text with its long strings cut, each stating its length; it stays valid JSON."""
-    return _STRING.sub(lambda match: _short(match[0]), text)
+    return _STRING.sub(lambda match: _shorten_string(match[0]), text)
 
 
-def _short(quoted: str) -> str:
+def _shorten_string(quoted: str) -> str:
     is_data = _DATA.fullmatch(quoted, 1, len(quoted) - 1) is not None
     if len(quoted) - 2 <= (LONG_DATA if is_data else LONG_TEXT):
         return quoted
@@ -247,7 +247,7 @@ class MarkedText:
     """A run of bytes as text; `size` is its length in bytes."""
 
     text: str
-    kind: Kind
+    kind: ByteMark
     size: int
 
 
@@ -259,7 +259,7 @@ class HexLine:
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawPage:
     """Bytes `at`..`to` of those from `start` to `end`. `masked` counts the stars among them that
     replace a secret; `hit` is the search text; `copied` is the text for the clipboard."""
 
@@ -282,7 +282,7 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class Single:
+class FrameRow:
     """A frame of a recording; `at_ms` counts from the request."""
 
     start: int
@@ -310,7 +310,7 @@ class ByteMatch:
     row_end: int
 
 
-def raw(
+def raw_page(
     number: int,
     data: bytes,
     span: Span,
@@ -319,21 +319,21 @@ def raw(
     at: int = -1,
     as_hex: bool = False,
     hit: Span = (0, 0),
-) -> Raw:
+) -> RawPage:
     """The page of bytes that begins at `at` (below `span`: at its start, or at the hit)."""
     start, end = span
     if at < start and hit[1] > start:
         at = max(start, hit[0] - PAGE // 4)
-    at = _whole(data, min(max(at, start), end))
-    to = _whole(data, min(at + PAGE, end)) if at + PAGE < end else end
-    marks: list[tuple[int, int, Kind]] = [(*span, "masked") for span in masked]
+    at = _character_start(data, min(max(at, start), end))
+    to = _character_start(data, min(at + PAGE, end)) if at + PAGE < end else end
+    marks: list[tuple[int, int, ByteMark]] = [(*span, "masked") for span in masked]
     marks += [(*hit, "hit")] if hit[1] > hit[0] else []
     inside = sum(max(0, min(b, to) - max(a, at)) for a, b in masked)
     pieces = () if as_hex else list(_pieces(data, at, to, marks))
     lines = [_line(data, n, min(n + LINE, to), marks) for n in range(at, to, LINE)]
     shown = data[at:to]
     copied = shown.hex(" ") if as_hex else shown.decode("utf-8", "backslashreplace")
-    return Raw(
+    return RawPage(
         number,
         start=start,
         end=end,
@@ -348,7 +348,7 @@ def raw(
     )
 
 
-def _whole(data: bytes, place: int) -> int:
+def _character_start(data: bytes, place: int) -> int:
     """`place`, or the next position that is not inside a character."""
     for ahead in range(4):
         if place + ahead >= len(data) or data[place + ahead] & 0xC0 != 0x80:
@@ -356,41 +356,47 @@ def _whole(data: bytes, place: int) -> int:
     return place
 
 
-def _cuts(at: int, to: int, marks: Sequence[tuple[int, int, Kind]]) -> Iterator[tuple[Span, Kind]]:
+def _cuts(
+    at: int, to: int, marks: Sequence[tuple[int, int, ByteMark]]
+) -> Iterator[tuple[Span, ByteMark]]:
     """`at`..`to` in runs of one kind; hits take precedence over masked bytes."""
     edges = {at, to, *(min(max(edge, at), to) for a, b, _ in marks for edge in (a, b))}
     ordered = sorted(edges)
     for first, last in pairwise(ordered):
-        kinds: list[Kind] = [kind for a, b, kind in marks if a <= first and last <= b]
+        kinds: list[ByteMark] = [kind for a, b, kind in marks if a <= first and last <= b]
         yield (first, last), kinds[-1] if kinds else ""
 
 
 def _pieces(
-    data: bytes, at: int, to: int, marks: Sequence[tuple[int, int, Kind]]
+    data: bytes, at: int, to: int, marks: Sequence[tuple[int, int, ByteMark]]
 ) -> Iterator[MarkedText]:
     for (first, last), kind in _cuts(at, to, marks):
         text = data[first:last].decode("utf-8", "backslashreplace")
         yield MarkedText(text, kind, last - first)
 
 
-def _line(data: bytes, first: int, last: int, marks: Sequence[tuple[int, int, Kind]]) -> HexLine:
+def _line(
+    data: bytes, first: int, last: int, marks: Sequence[tuple[int, int, ByteMark]]
+) -> HexLine:
     cuts = _cuts(first, last, marks)
     pieces = [MarkedText(data[a:b].hex(" ") + " ", kind, b - a) for (a, b), kind in cuts]
     text = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in data[first:last])
     return HexLine(first, pieces, text)
 
 
-def raw_html(env: Environment, session_id: str, raw: Raw) -> str:
+def raw_html(env: Environment, session_id: str, raw: RawPage) -> str:
     return env.get_template("_raw.html").render(session_id=session_id, raw=raw)
 
 
-def singles(pieces: Sequence[tuple[int, bytes]], span: Span, sent_ms: int) -> list[Single]:
+def frame_rows(pieces: Sequence[tuple[int, bytes]], span: Span, sent_ms: int) -> list[FrameRow]:
     """The frames within `span` of a recording, given as (Unix ms, bytes)."""
-    framer, singles = Framer(), list[Single]()
+    framer, singles = Framer(), list[FrameRow]()
 
     def take(frames: Sequence[Frame], at_ms: int) -> None:
         singles.extend(
-            Single(frame.start, frame.end, at_ms - sent_ms, clip(" ".join(frame.data.split()), 160))
+            FrameRow(
+                frame.start, frame.end, at_ms - sent_ms, clip(" ".join(frame.data.split()), 160)
+            )
             for frame in frames
             if span[0] <= frame.start and frame.end <= span[1]
         )
@@ -402,7 +408,12 @@ def singles(pieces: Sequence[tuple[int, bytes]], span: Span, sent_ms: int) -> li
 
 
 def frames_html(
-    env: Environment, session_id: str, number: int, span: Span, frames: Sequence[Single], first: int
+    env: Environment,
+    session_id: str,
+    number: int,
+    span: Span,
+    frames: Sequence[FrameRow],
+    first: int,
 ) -> str:
     """At most FRAMES of them from number `first` (from 0) on."""
     after = first + FRAMES
@@ -419,7 +430,7 @@ def frames_html(
     )
 
 
-def look_for(text: str, bodies: Sequence[tuple[int, bytes]], wire: WireRows) -> list[ByteMatch]:
+def find_matches(text: str, bodies: Sequence[tuple[int, bytes]], wire: WireRows) -> list[ByteMatch]:
     """The occurrences of `text` in the bodies of recordings, as plain text or JSON-escaped; the
     first HITS. ASCII letters match in either case."""
     forms = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
@@ -446,10 +457,10 @@ def _places(data: bytes, form: bytes) -> Iterator[Span]:
 
 def _hit(number: int, data: bytes, start: int, end: int, wire: WireRows) -> ByteMatch:
     before, after = data[max(0, start - AROUND) : start], data[end : end + AROUND]
-    texts = [" ".join(_decoded(piece).split()) for piece in (before, data[start:end], after)]
+    texts = [" ".join(_decode(piece).split()) for piece in (before, data[start:end], after)]
     place, row_start, row_end = 0, max(0, start - PAGE // 4), min(len(data), end + PAGE // 4)
     if number <= len(wire.sections):
-        row = wire.sections[number - 1].at(start)
+        row = wire.sections[number - 1].row_at(start)
         if row is not None:
             place, row_start, row_end = row.number, row.start, max(row.end, end)
     return ByteMatch(
@@ -465,7 +476,7 @@ def _hit(number: int, data: bytes, start: int, end: int, wire: WireRows) -> Byte
     )
 
 
-def _decoded(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\ufffd", "")
 
 

@@ -22,12 +22,12 @@ from playground.core.serialization import from_data, to_data
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import ANSWERED_BY, FREEFORM, NO_PARAMETERS, Tool
 from playground.core.value_diff import LineChange, line_changes
-from playground.exchange.python_signature import face as python_face
+from playground.exchange.python_signature import python_source as python_face
 from playground.exchange.python_signature import tool_from
 from playground.exchange.text_places import line_of_steps, text_root
-from playground.exchange.tool_export import OnWire, tool_as_sent
-from playground.executors.executor import unfilled
-from playground.net.threads import run_apart
+from playground.exchange.tool_export import WireForm, tool_as_sent
+from playground.executors.executor import unfilled_placeholders
+from playground.net.threads import run_in_daemon
 from playground.protocols.lint import (
     Finding,
     ToolAcceptance,
@@ -36,9 +36,9 @@ from playground.protocols.lint import (
     findings,
     merge_by_protocol,
 )
-from playground.protocols.rewrite import Rewrite, rewritten
+from playground.protocols.rewrite import Rewrite, apply_rewrite
 from playground.protocols.vendor_limits import VENDOR_LIMITS
-from playground.render.filters import plural, pretty
+from playground.render.filters import plural, pretty_json
 from playground.schema import strict_json
 from playground.schema.http_parameters import check_parameters
 from playground.schema.outline import OutlineRow, apply_action, apply_form, outline, row_at
@@ -147,7 +147,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
     rest = dict(tool.config)
     for name, (key, write, read) in FIELDS.get(tool.answered_by, {}).items():
         text = write(rest[key]) if key in rest else ""
-        if text.strip() and "\r" not in text and _same(read, text, rest[key]):
+        if text.strip() and "\r" not in text and _parses_to(read, text, rest[key]):
             shown[name] = text if name not in _TICKED else True
             del rest[key]
         elif name == "method" and key in rest:
@@ -157,7 +157,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
     form = ToolForm(
         name=tool.name,
         description=tool.description,
-        parameters=pretty(dict(tool.parameters)),
+        parameters=pretty_json(dict(tool.parameters)),
         face=face,
         answered_by=tool.answered_by,
         group=tool.group,
@@ -166,13 +166,13 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
         strict=tool.strict,
         eager=tool.eager,
         read_only=tool.read_only,
-        extra=pretty(tool.extra) if tool.extra else "",
-        takes=_takes(tool),
+        extra=pretty_json(tool.extra) if tool.extra else "",
+        takes=_input_format(tool),
         definition=str((tool.format or {}).get("definition", "")),
     )
     if "result" in rest and tool.answered_by == "mock":
         shown |= _result_fields(rest)
-    shown[_rest_field(tool.answered_by)] = pretty(rest) if rest else ""
+    shown[_rest_field(tool.answered_by)] = pretty_json(rest) if rest else ""
     return replace(form, **shown)
 
 
@@ -181,7 +181,7 @@ def _result_fields(rest: dict[str, Any]) -> dict[str, str]:
     value = rest["result"]
     kind = "text" if isinstance(value, str) else "json"
     text = _result_text(value)
-    if not text.strip() or "\r" in text or not _same(RESULTS[kind], text, value):
+    if not text.strip() or "\r" in text or not _parses_to(RESULTS[kind], text, value):
         return {}
     del rest["result"]
     return {"result": text, "result_as": kind}
@@ -238,7 +238,7 @@ def _rest_field(kind: str) -> str:
     return f"rest_{kind}" if kind in FIELDS else "rest_other"
 
 
-def _takes(tool: Tool) -> str:
+def _input_format(tool: Tool) -> str:
     """The format of the model's input: `json`, `text`, or a grammar: `lark`, `regex`."""
     if tool.format is None:
         return "json"
@@ -271,7 +271,7 @@ def _config(form: ToolForm) -> dict[str, Any]:
     return config
 
 
-def _same(read: Read, text: str, value: Any) -> bool:
+def _parses_to(read: Read, text: str, value: Any) -> bool:
     """Whether parsing yields exactly this value: 1 is not 1.0, and not true."""
     try:
         return json.dumps(read(text)) == json.dumps(value)
@@ -284,7 +284,7 @@ def _text(value: Any) -> str:
 
 
 def _result_text(value: Any) -> str:
-    return value if isinstance(value, str) else pretty(value)
+    return value if isinstance(value, str) else pretty_json(value)
 
 
 def _result(text: str) -> Any:
@@ -305,7 +305,7 @@ def _json_value(text: str) -> Any:
 
 
 def _json_text(value: Any) -> str:
-    return pretty(value) if isinstance(value, dict | list) else json.dumps(value)
+    return pretty_json(value) if isinstance(value, dict | list) else json.dumps(value)
 
 
 def _json_field(text: str, pointer: str) -> dict[str, Any]:
@@ -422,21 +422,21 @@ FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
 
 
 @dataclass(frozen=True)
-class Judged:
+class ToolCheck:
     """The check of the tool in the editor. `notes` are sentences about its executor. `problem` says
     why there is no check; it is empty for a new tool."""
 
     findings: Sequence[Finding] = ()
     accepted: Sequence[ToolAcceptance] = ()
     tokens: int = 0
-    sent: Sequence[OnWire] = ()
+    sent: Sequence[WireForm] = ()
     notes: Sequence[str] = ()
     problem: str = ""
     pointer: str = ""
 
     def layout(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
         """The findings shown first, and the folded ones: (title, fix, findings)."""
-        first = [finding for finding in self.findings if counts(finding, strict)]
+        first = [finding for finding in self.findings if is_hint(finding, strict)]
         own = [finding for finding in self.findings if finding.profile]
         hidden = first[MOST_FIRST:]
         folds = [(f"{len(hidden)} more", "", hidden)]
@@ -453,7 +453,7 @@ class Judged:
         return first[:MOST_FIRST], [fold for fold in folds if fold[2]]
 
 
-def counts(finding: Finding, strict: bool) -> bool:
+def is_hint(finding: Finding, strict: bool) -> bool:
     """Whether a finding is a hint: strict mode issues only count for a strict tool, and what a
     provider ignores without harm, or what a single vendor refuses, never counts."""
     if finding.profile:
@@ -500,7 +500,7 @@ class Editor:
     rows: OutlineRow | None = None
     typed: Mapping[str, str] = field(default_factory=dict)
     lossy: Sequence[str] = ()
-    judged: Judged = Judged()
+    check: ToolCheck = ToolCheck()
     fixed: OfferedFix | None = None
     focus: str = ""
     large: int = 0
@@ -569,48 +569,51 @@ class TypedTool:
     paths: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
-def typed(body: Body) -> TypedTool:
+def parse_editor(body: Body) -> TypedTool:
     """Parses the fields of the editor."""
-    values = body.typed(ToolForm)
+    values = body.form_fields(ToolForm)
     values |= {name: body.text(name, getattr(ToolForm, name)) for name in _SAY_SOMETHING}
     now = body.text("now", "json")
     form = ToolForm(**{**values, "face": now if now in FACES else "json"})
     rows = {name: body.text(name) for name in body.data if _ROW_FIELD.fullmatch(name)}
-    return _checked(_with_schema(TypedTool(form, rows)))
+    return _add_tool(_add_schema(TypedTool(form, rows)))
 
 
-def checked(form: ToolForm, tool: Tool | None) -> TypedTool:
+def parse_saved(form: ToolForm, tool: Tool | None) -> TypedTool:
     """Parses fields without user input: those of a saved `tool`, or generated by us."""
     if tool is not None:
         return TypedTool(form, schema=dict(tool.parameters), tool=tool)
-    return _checked(_with_schema(TypedTool(form)))
+    return _add_tool(_add_schema(TypedTool(form)))
 
 
-def _with_schema(was: TypedTool) -> TypedTool:
+def _add_schema(current: TypedTool) -> TypedTool:
     """Adds the schema of the edited tab."""
-    form = was.form
+    form = current.form
     if form.takes != "json":
-        return replace(was, schema=dict(FREEFORM))
+        return replace(current, schema=dict(FREEFORM))
     try:
         match form.face:
             case "form":
-                outline_schema = apply_form(parameters_of(form.parameters), was.rows)
+                outline_schema = apply_form(parameters_of(form.parameters), current.rows)
                 schema = None if outline_schema.problems else outline_schema.schema
                 return replace(
-                    was, schema=schema, errors=outline_schema.problems, paths=outline_schema.paths
+                    current,
+                    schema=schema,
+                    errors=outline_schema.problems,
+                    paths=outline_schema.paths,
                 )
             case "python":
-                source_tool = tool_from(form.source, _bare(form))
+                source_tool = tool_from(form.source, _bare_tool(form))
                 named = replace(form, name=source_tool.name, description=source_tool.description)
-                return replace(was, form=named, schema=dict(source_tool.parameters))
+                return replace(current, form=named, schema=dict(source_tool.parameters))
             case _:
-                return replace(was, schema=parameters_of(form.parameters))
+                return replace(current, schema=parameters_of(form.parameters))
     except BadTool as error:
         place = "source" if form.face == "python" else "parameters"
-        return replace(was, errors={place: str(error)}, pointer=error.pointer, line=error.line)
+        return replace(current, errors={place: str(error)}, pointer=error.pointer, line=error.line)
 
 
-def _bare(form: ToolForm) -> Tool:
+def _bare_tool(form: ToolForm) -> Tool:
     """The tool that a Python text is merged into: it provides what the text does not specify."""
     try:
         parameters = parameters_of(form.parameters)
@@ -619,20 +622,20 @@ def _bare(form: ToolForm) -> Tool:
     return Tool(form.name.strip() or "tool", form.description, parameters)
 
 
-def _checked(was: TypedTool) -> TypedTool:
-    if was.schema is None:
-        return was
+def _add_tool(current: TypedTool) -> TypedTool:
+    if current.schema is None:
+        return current
     try:
-        data = tool_data(was.form, was.schema)
-        return replace(was, data=data, tool=check_tool(data))
+        data = tool_data(current.form, current.schema)
+        return replace(current, data=data, tool=check_tool(data))
     except BadTool as error:
-        name = field_of(error.pointer, was.form.answered_by)
-        return replace(was, errors={name: str(error)}, pointer=error.pointer)
+        name = field_of(error.pointer, current.form.answered_by)
+        return replace(current, errors={name: str(error)}, pointer=error.pointer)
 
 
 def typed_tool(body: Body) -> Tool:
     """The tool in the fields of the editor; BadTool with a sentence if it is invalid."""
-    was = typed(body)
+    was = parse_editor(body)
     if was.tool is None:
         raise BadTool(next(iter(was.errors.values())), was.pointer, was.line)
     return was.tool
@@ -641,15 +644,17 @@ def typed_tool(body: Body) -> Tool:
 # Switching tabs, and changes of the schema by a button ------------------------------------------
 
 
-def faced(was: TypedTool, face: str) -> Editor:
+def switch_tab(current: TypedTool, face: str) -> Editor:
     """The editor with the schema in another tab; unchanged if that is not possible."""
-    if was.schema is None or face not in FACES:
-        return as_typed(was)
-    text = _keep_typed_text(was.form.parameters, was.schema)
-    return shown(replace(was.form, parameters=text, face=face), was.errors, was.line)
+    if current.schema is None or face not in FACES:
+        return editor_as_typed(current)
+    text = _keep_typed_text(current.form.parameters, current.schema)
+    return build_editor(
+        replace(current.form, parameters=text, face=face), current.errors, current.line
+    )
 
 
-def shown(
+def build_editor(
     form: ToolForm, errors: Mapping[str, str] | None = None, line: int | None = None
 ) -> Editor:
     """The editor for fields whose `parameters` are valid JSON."""
@@ -662,36 +667,36 @@ def shown(
                 return replace(editor, form=replace(form, face="json"), large=count)
             return replace(editor, rows=root)
         case "python":
-            face = python_face(_bare(form))
+            face = python_face(_bare_tool(form))
             return replace(editor, form=replace(form, source=face.source), lossy=face.lossy)
     return editor
 
 
-def as_typed(was: TypedTool) -> Editor:
+def editor_as_typed(current: TypedTool) -> Editor:
     """The editor with the exact input, and its errors."""
-    editor = Editor(was.form, errors=was.errors, line=was.line)
-    if was.form.face == "form":
+    editor = Editor(current.form, errors=current.errors, line=current.line)
+    if current.form.face == "form":
         try:
-            root = outline(parameters_of(was.form.parameters))
+            root = outline(parameters_of(current.form.parameters))
         except BadTool:
-            return replace(editor, form=replace(was.form, face="json"))
-        return replace(editor, rows=root, typed=was.rows)
+            return replace(editor, form=replace(current.form, face="json"))
+        return replace(editor, rows=root, typed=current.rows)
     return editor
 
 
-def done(was: TypedTool, act: str) -> Editor:
+def apply_row_action(current: TypedTool, act: str) -> Editor:
     """The editor after a button of a row (`add 3`, `up 2`), or after `format`."""
-    if was.schema is None:
-        return as_typed(was)
+    if current.schema is None:
+        return editor_as_typed(current)
     if act == "format":
-        form = replace(was.form, parameters=pretty(was.schema))
-        return replace(shown(form, was.errors), focus="parameters")
+        form = replace(current.form, parameters=pretty_json(current.schema))
+        return replace(build_editor(form, current.errors), focus="parameters")
     verb, _, number = act.partition(" ")
-    path = was.paths.get(int(number)) if number.isdigit() else None
+    path = current.paths.get(int(number)) if number.isdigit() else None
     if path is None:
-        return faced(was, was.form.face)
-    schema, there = apply_action(was.schema, verb, path)
-    editor = shown(replace(was.form, parameters=pretty(schema)))
+        return switch_tab(current, current.form.face)
+    schema, there = apply_action(current.schema, verb, path)
+    editor = build_editor(replace(current.form, parameters=pretty_json(schema)))
     row = row_at(editor.rows, there) if editor.rows else None
     if row is None:
         return editor
@@ -700,32 +705,34 @@ def done(was: TypedTool, act: str) -> Editor:
     return replace(editor, focus=f"{row.number}.{place}")
 
 
-def fixed(was: TypedTool, fix: str) -> Editor | None:
+def preview_fix(current: TypedTool, fix: str) -> Editor | None:
     """The editor with the changes of a lint fix; None if there is no schema, or no such fix."""
-    rewrite_result = _rewritten(was, fix)
+    rewrite_result = _rewrite(current, fix)
     if rewrite_result is None:
         return None
-    diff = line_changes(pretty(was.schema or {}), pretty(dict(rewrite_result.parameters)))
+    diff = line_changes(
+        pretty_json(current.schema or {}), pretty_json(dict(rewrite_result.parameters))
+    )
     return replace(
-        as_typed(was),
+        editor_as_typed(current),
         fixed=OfferedFix(fix, diff, rewrite_result.lost, rewrite_result.refused),
         focus="apply",
     )
 
 
-def applied(was: TypedTool, fix: str) -> Editor | None:
+def apply_fix(current: TypedTool, fix: str) -> Editor | None:
     """The editor with the fix applied."""
-    rewrite_result = _rewritten(was, fix)
+    rewrite_result = _rewrite(current, fix)
     if rewrite_result is None:
         return None
-    form = replace(was.form, parameters=pretty(dict(rewrite_result.parameters)))
-    return replace(shown(form, was.errors), focus="lint")
+    form = replace(current.form, parameters=pretty_json(dict(rewrite_result.parameters)))
+    return replace(build_editor(form, current.errors), focus="lint")
 
 
-def _rewritten(was: TypedTool, fix: str) -> Rewrite | None:
+def _rewrite(current: TypedTool, fix: str) -> Rewrite | None:
     match fix:
-        case "strict" | "gemini" | "inline" | "drop" | "rename" if was.schema is not None:
-            return rewritten(fix, was.schema)
+        case "strict" | "gemini" | "inline" | "drop" | "rename" if current.schema is not None:
+            return apply_rewrite(fix, current.schema)
     return None
 
 
@@ -735,23 +742,23 @@ def _keep_typed_text(text: str, schema: Mapping[str, Any]) -> str:
         same = json.dumps(parameters_of(text)) == json.dumps(schema)
     except BadTool:
         same = False
-    return text if same else pretty(schema)
+    return text if same else pretty_json(schema)
 
 
 # The findings about the tool in the editor: lint, which providers accept it, how it is sent.
 
 
-async def judged(typed: TypedTool) -> Judged:
+async def check_typed(typed: TypedTool) -> ToolCheck:
     """Checks the input, outside the event loop: a schema may be large."""
     if typed.tool is None:
         problem = next(iter(typed.errors.values()), "")
-        return Judged(problem=problem, pointer=typed.pointer)
-    return await run_apart(judgement, typed.tool)
+        return ToolCheck(problem=problem, pointer=typed.pointer)
+    return await run_in_daemon(tool_check, typed.tool)
 
 
-def judgement(tool: Tool) -> Judged:
+def tool_check(tool: Tool) -> ToolCheck:
     """The check of a valid tool."""
-    return Judged(
+    return ToolCheck(
         merge_by_protocol(findings(tool, (*PROTOCOLS, *VENDOR_LIMITS))),
         acceptance_matrix(tool),
         max(estimate_tokens(tool, protocol) for protocol in PROTOCOLS),
@@ -768,10 +775,12 @@ def unfilled_places(tool: Tool) -> list[str]:
     results = [tool.config.get("result"), *(case.get("result") for case in beside)]
     properties = tool.parameters.get("properties")
     known = set(properties) if isinstance(properties, dict) else set()
-    return [_unfilled(*place, known) for place in unfilled(results, known)][:MOST_PLACES]
+    return [_unfilled_sentence(*place, known) for place in unfilled_placeholders(results, known)][
+        :MOST_PLACES
+    ]
 
 
-def _unfilled(text: str, name: str, known: set[str]) -> str:
+def _unfilled_sentence(text: str, name: str, known: set[str]) -> str:
     if name in known:
         return f"`{text}` is not replaced. Write `{{{{ args.{name} }}}}`."
     return f"`{text}` is not replaced: no parameter has this name. Write `{{{{ args.NAME }}}}`."
@@ -795,4 +804,4 @@ async def hints(
 
 def _hints(text: str) -> int:
     tool: Tool = from_data(Tool, json.loads(text))
-    return sum(counts(finding, tool.strict) for finding in merge_by_protocol(findings(tool)))
+    return sum(is_hint(finding, tool.strict) for finding in merge_by_protocol(findings(tool)))

@@ -17,37 +17,36 @@ from playground.core.tools import Tool
 from playground.engine.redaction import check_tools
 from playground.engine.rules import ALWAYS, parse_rule
 from playground.exchange.tool_export import FORMATS, write_tools
-from playground.net.threads import run_apart
+from playground.net.threads import run_in_daemon
 from playground.render.environment import toast
 from playground.schema.names import number_name
 from playground.schema.validate import check_tool
 from playground.store.library import LibraryEntry
-from playground.web.forms import Body, answer, as_json, body_of, wants, wants_file
+from playground.web.forms import Body, answer, answer_format, as_json, body_of, wants_file
 from playground.web.site import Site, site_of
 from playground.web.tools.editor import (
     Editor,
     ToolForm,
     TypedTool,
-    applied,
-    as_typed,
-    checked,
-    done,
-    faced,
-    fixed,
+    apply_fix,
+    apply_row_action,
+    build_editor,
+    check_typed,
+    editor_as_typed,
     hints,
-    judged,
-    judgement,
-    shown,
+    parse_editor,
+    parse_saved,
+    preview_fix,
+    switch_tab,
+    tool_check,
     tool_form,
-    typed,
 )
 from playground.web.tools.trying import first_panel
 from playground.web.tools.view import (
-    Around,
-    When,
-    called,
+    EditorContext,
+    WhenCalled,
+    called_words,
     clash,
-    drawn_when,
     own_rule,
     place_for,
     state_of,
@@ -57,6 +56,7 @@ from playground.web.tools.view import (
     tools_page,
     try_panel,
     when_called,
+    when_partial,
 )
 
 MOST_DELETED = 20
@@ -101,26 +101,28 @@ async def tools(request: Request) -> Response:
     """
     site = site_of(request)
     if (name := request.query_params.get("list")) is not None:
-        around = await _with_list(request, await around_of(request, name), most=None)
+        around = await _with_list(request, await editor_context(request, name), most=None)
         return HTMLResponse(tool_list(site.env, around, name))
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json([to_data(tool) for tool in await site.engine.library.tools()])
     if request.query_params.get("example") == "mistake":
         form = tool_form(MISTAKE)
-        return await tool_page(request, replace(shown(form), unsaved=True), checked(form, None))
-    return await tool_page(request, shown(ToolForm()))
+        return await tool_page(
+            request, replace(build_editor(form), unsaved=True), parse_saved(form, None)
+        )
+    return await tool_page(request, build_editor(ToolForm()))
 
 
 async def tool(request: Request) -> Response:
     """GET /tools/NAME?face=form: shows the editor of one tool, or the tool as JSON."""
     entry = await site_of(request).engine.library.entry(request.path_params["name"])
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json({**to_data(entry.tool), "enabled": entry.enabled})
     form = tool_form(entry.tool)
     if request.query_params.get("face") in ("form", "python"):
         form = replace(form, face=request.query_params["face"])
-    editor = replace(shown(form), original=entry.tool.name, drawn=state_of(entry))
-    return await tool_page(request, editor, checked(form, entry.tool))
+    editor = replace(build_editor(form), original=entry.tool.name, drawn=state_of(entry))
+    return await tool_page(request, editor, parse_saved(form, entry.tool))
 
 
 async def save(request: Request) -> Response:
@@ -137,8 +139,8 @@ async def save(request: Request) -> Response:
     """
     body = await body_of(request)
     if body.is_json:
-        return await _saved(request, await run_apart(check_tool, body.data))
-    was = await run_apart(typed, body)
+        return await _save_tool(request, await run_in_daemon(check_tool, body.data))
+    was = await run_in_daemon(parse_editor, body)
     original, drawn = body.text("original"), body.text("drawn")
     conflict = None
     if was.tool is not None:
@@ -147,11 +149,13 @@ async def save(request: Request) -> Response:
             _check_when(body)
             there = await _entry(request, original)
             if not original or not drawn or state_of(there) in (drawn, body.text("over")):
-                return await _saved(request, was.tool, original)
+                return await _save_tool(request, was.tool, original)
             conflict = clash(there, was.tool)
         except BadTool as error:
             was = replace(was, errors={error.pointer.strip("/"): str(error)})
-    editor = replace(as_typed(was), original=original, drawn=drawn, unsaved=True, clash=conflict)
+    editor = replace(
+        editor_as_typed(was), original=original, drawn=drawn, unsaved=True, clash=conflict
+    )
     return await editor_answer(request, editor, was, 409 if conflict else 422)
 
 
@@ -195,7 +199,7 @@ async def return_to(request: Request) -> Response:
     was = [version for version in await library.versions(name) if version.number == number]
     if not was:
         raise NotFound(f"There is no version {number} of {name!r}.")
-    return await _saved(request, replace(was[0].tool, name=name), name)
+    return await _save_tool(request, replace(was[0].tool, name=name), name)
 
 
 async def duplicate(request: Request) -> Response:
@@ -223,7 +227,7 @@ def _check_when(body: Body) -> None:
         raise BadTool(str(error), "/when") from error
 
 
-async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
+async def _save_tool(request: Request, tool: Tool, original: str = "") -> Response:
     """Saving does not switch a tool on: one that was off stays off."""
     site = site_of(request)
     check_tools([tool], site.engine.keys.redactor())
@@ -237,7 +241,7 @@ async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
     body = await body_of(request)
     if not body.is_json and (when := chosen_when(body)) is not None:
         await _set_when(site, tool, *when)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(to_data(tool), 201, {"Location": _path(tool.name)})
     return answer(request, {"name": tool.name}, location=_path(tool.name) + "?saved=1")
 
@@ -258,30 +262,30 @@ def _path(name: str) -> str:
 
 
 async def editor_answer(
-    request: Request, editor: Editor, was: TypedTool, status: int = 200
+    request: Request, editor: Editor, current: TypedTool, status: int = 200
 ) -> Response:
     """The editor redrawn: as a fragment, or the whole page for a plain form."""
-    if wants(request) != "htmx":
-        return await tool_page(request, editor, was, status)
-    editor = replace(editor, judged=await judged(was))
-    around = await around_of(request, editor.original)
+    if answer_format(request) != "htmx":
+        return await tool_page(request, editor, current, status)
+    editor = replace(editor, check=await check_typed(current))
+    around = await editor_context(request, editor.original)
     return HTMLResponse(tool_editor(site_of(request).env, editor, around), status)
 
 
 async def tool_page(
-    request: Request, editor: Editor, was: TypedTool | None = None, status: int = 200
+    request: Request, editor: Editor, current: TypedTool | None = None, status: int = 200
 ) -> Response:
     """The whole page with an editor; its input is checked."""
     site = site_of(request)
-    if was is not None:
-        editor = replace(editor, judged=await judged(was))
-    around = await _with_list(request, await around_of(request, editor.original), MOST_AT_ONCE)
-    panel = await first_panel(site, was.tool if was is not None else None, editor.original)
+    if current is not None:
+        editor = replace(editor, check=await check_typed(current))
+    around = await _with_list(request, await editor_context(request, editor.original), MOST_AT_ONCE)
+    panel = await first_panel(site, current.tool if current is not None else None, editor.original)
     around = replace(around, tried=Markup(try_panel(site.env, panel)))
     return HTMLResponse(tools_page(site.env, editor, around), status)
 
 
-async def around_of(request: Request, original: str) -> Around:
+async def editor_context(request: Request, original: str) -> EditorContext:
     """The context of the editor of the tool that was saved as `original`, except the list."""
     library, query = site_of(request).engine.library, request.query_params
     entries = await library.entries()
@@ -290,7 +294,7 @@ async def around_of(request: Request, original: str) -> Around:
     when = await when_of(site_of(request), entry.tool) if entry is not None else None
     if when is not None and request.method == "POST":
         when = typed_when(when, await body_of(request))
-    return Around(
+    return EditorContext(
         entries,
         entry=entry,
         versions=await library.versions(original) if original else (),
@@ -303,12 +307,12 @@ async def around_of(request: Request, original: str) -> Around:
     )
 
 
-async def _with_list(request: Request, around: Around, most: int | None) -> Around:
+async def _with_list(request: Request, around: EditorContext, most: int | None) -> EditorContext:
     """Adds the facts of each tool in the list; counts the hints of at most `most` new ones."""
     rules, every = site_of(request).engine.rules, [entry.tool for entry in around.entries]
-    always = rules.listed(ALWAYS)
-    held = await rules.holding(always, every)
-    words = {tool.name: called(tool, always, held) for tool in every}
+    always = rules.rule_list(ALWAYS)
+    held = await rules.binding_states(always, every)
+    words = {tool.name: called_words(tool, always, held) for tool in every}
     hint_counts, whole = await hints(around.entries, most)
     return replace(around, called=words, hints=hint_counts, counting=not whole)
 
@@ -327,7 +331,7 @@ async def export(request: Request) -> Response:
       200: {description: The file., content: {application/json: {}, text/x-python: {}}}
     """
     site, query = site_of(request), request.query_params
-    tools, called = await _chosen(site, query.getlist("name"), query.get("group"))
+    tools, called = await _chosen_tools(site, query.getlist("name"), query.get("group"))
     written = await asyncio.to_thread(write_tools, query.get("format", "own"), tools, called)
     # A key that became known after its tool was saved must not be exported.
     text = site.engine.keys.redactor().redact_text(written.text)
@@ -339,7 +343,7 @@ async def export(request: Request) -> Response:
     return Response(raw, 200, headers, f"{written.media_type}; charset=utf-8")
 
 
-async def _chosen(site: Site, names: list[str], group: str | None) -> tuple[list[Tool], str]:
+async def _chosen_tools(site: Site, names: list[str], group: str | None) -> tuple[list[Tool], str]:
     library = site.engine.library
     if len(names) > MOST_NAMES:
         raise BadInput(f"At most {MOST_NAMES} tools are exported by name. Export their group.")
@@ -370,24 +374,24 @@ async def faces(request: Request) -> Response:
       200: {description: The editor., content: {text/html: {}}}
     """
     body = await body_of(request)
-    was = await run_apart(typed, body)
-    editor = await run_apart(_after, was, body)  # the schema may be large
+    was = await run_in_daemon(parse_editor, body)
+    editor = await run_in_daemon(_apply_action, was, body)  # the schema may be large
     same = editor.typed or editor.form == was.form
-    now = was if same else await run_apart(checked, editor.form, None)
+    now = was if same else await run_in_daemon(parse_saved, editor.form, None)
     original, drawn = body.text("original"), body.text("drawn")
     # With a script the page itself knows whether there is unsaved input.
-    unsaved = wants(request) != "htmx"
+    unsaved = answer_format(request) != "htmx"
     editor = replace(editor, original=original, drawn=drawn, unsaved=unsaved)
     return await editor_answer(request, editor, now)
 
 
-def _after(was: TypedTool, body: Body) -> Editor:
+def _apply_action(current: TypedTool, body: Body) -> Editor:
     if act := body.text("act"):
-        return done(was, act)
-    for name, change in (("fix", fixed), ("apply", applied)):
-        if (editor := change(was, body.text(name))) is not None:
+        return apply_row_action(current, act)
+    for name, change in (("fix", preview_fix), ("apply", apply_fix)):
+        if (editor := change(current, body.text(name))) is not None:
             return editor
-    return faced(was, body.text("face", was.form.face))
+    return switch_tab(current, body.text("face", current.form.face))
 
 
 async def lint(request: Request) -> Response:
@@ -402,7 +406,7 @@ async def lint(request: Request) -> Response:
     """
     body = await body_of(request)
     if body.is_json:
-        judgement_now = await run_apart(lambda: judgement(check_tool(body.data)))
+        judgement_now = await run_in_daemon(lambda: tool_check(check_tool(body.data)))
         return as_json(
             {
                 "findings": [to_data(finding) for finding in judgement_now.findings],
@@ -410,19 +414,19 @@ async def lint(request: Request) -> Response:
                 "tokens": judgement_now.tokens,
             }
         )
-    was = await run_apart(typed, body)
-    editor = replace(await run_apart(as_typed, was), judged=await judged(was))
+    was = await run_in_daemon(parse_editor, body)
+    editor = replace(await run_in_daemon(editor_as_typed, was), check=await check_typed(was))
     return HTMLResponse(tool_lint(site_of(request).env, editor))
 
 
 # "When called": the rule for all sessions that names one tool: ask, run, answer or deny.
 
 
-async def when_of(site: Site, tool: Tool) -> When:
+async def when_of(site: Site, tool: Tool) -> WhenCalled:
     """The editor's state of it for `tool` as saved."""
     rules = site.engine.rules
-    listed = [rule for rule in rules.listed(ALWAYS) if rule.covers(tool)]
-    return when_called(tool, listed, await rules.holding(listed, [tool]))
+    listed = [rule for rule in rules.rule_list(ALWAYS) if rule.covers(tool)]
+    return when_called(tool, listed, await rules.binding_states(listed, [tool]))
 
 
 async def set_when(request: Request) -> Response:
@@ -434,12 +438,12 @@ async def set_when(request: Request) -> Response:
     text = body.text("text" if body.is_json else "when_text")
     sentence = await _set_when(site, tool, body.text("again") or body.text("when"), text)
     shown = await when_of(site, tool)
-    match wants(request):
+    match answer_format(request):
         case "json":
             data = {"tool": tool.name, "when": shown.action, "text": shown.text}
             return as_json({**data, "stale": shown.stale, "before": shown.before})
         case "htmx":
-            return HTMLResponse(drawn_when(site.env, shown) + toast(site.env, sentence, ""))
+            return HTMLResponse(when_partial(site.env, shown) + toast(site.env, sentence, ""))
     return answer(request, {"ok": True}, location=f"/tools/{request.path_params['name']}")
 
 
@@ -454,7 +458,7 @@ def chosen_when(body: Body) -> tuple[str, str] | None:
     return action, text
 
 
-def typed_when(when: When, body: Body) -> When:
+def typed_when(when: WhenCalled, body: Body) -> WhenCalled:
     """`when` with the form's input, for redrawing it."""
     if body.text("when") not in when.choices:
         return when
@@ -473,7 +477,7 @@ async def _set_when(site: Site, tool: Tool, action: str, text: str) -> str:
         raise BadInput(f"When {tool.name} is called is one of {', '.join(now.choices)}.")
     _check_text(action, text)
     rules = site.engine.rules
-    listed = rules.listed(ALWAYS)
+    listed = rules.rule_list(ALWAYS)
     before = own_rule(tool.name, listed)
     if action == "ask":
         sentence = f"{tool.name} needs approval, unless another rule decides it."

@@ -17,15 +17,15 @@ from playground.core.serialization import to_data
 from playground.core.tools import TOOL_KINDS, Tool, text_result
 from playground.engine.redaction import check_tools
 from playground.engine.try_tool import STEP_S, Try, TryCheck, TryRequest
-from playground.exchange.tool_export import OnWire, results_data, wire_results
-from playground.net.threads import run_apart
-from playground.render.arguments import as_typed, indent_json, rows_of
+from playground.exchange.tool_export import WireForm, results_data, wire_results
+from playground.net.threads import run_in_daemon
+from playground.render.arguments import fill_fields, indent_json, rows_of
 from playground.render.card import source
-from playground.render.filters import ago, clip
+from playground.render.filters import clip, time_ago
 from playground.schema.form import fields, form_of, value_of
-from playground.schema.satisfy import satisfying
+from playground.schema.satisfy import sample_value
 from playground.schema.validate import check_call, check_tool, schema_problems
-from playground.web.forms import Body, as_json, body_of, wants
+from playground.web.forms import Body, answer_format, as_json, body_of
 from playground.web.site import Site, site_of
 from playground.web.tools import view as draw
 from playground.web.tools.editor import typed_tool
@@ -53,22 +53,22 @@ async def run(request: Request) -> Response:
     body = await body_of(request)
     if body.is_json:
         return await _run_for_script(request, body)
-    site, typed = site_of(request), _typed(body)
+    site, typed = site_of(request), _read_form(body)
     try:
         tool, name = await _tool(site, body)
     except BadTool as error:
-        return _drawn(request, broken_panel(body.text("try_tool"), error), body.text("do"))
+        return _panel_answer(request, broken_panel(body.text("try_tool"), error), body.text("do"))
     do = body.text("do", "run")
     try:
         if do in LOOKS:
-            typed = await _looked_at(site, tool, body, typed)
-            return _drawn(request, await panel_of(site, tool, name, typed), do)
+            typed = await _apply_button(site, tool, body, typed)
+            return _panel_answer(request, await panel_of(site, tool, name, typed), do)
         return await _run_for_page(request, tool, name, typed, body)
     except PlaygroundError as error:
-        if wants(request) != "htmx":
+        if answer_format(request) != "htmx":
             raise
         panel = await panel_of(site, tool, name, typed)
-        blocks = draw.try_checked(site.env, panel) + draw.try_said(site.env, str(error))
+        blocks = draw.try_check(site.env, panel) + draw.try_message(site.env, str(error))
         return HTMLResponse(blocks, 422)
 
 
@@ -100,9 +100,9 @@ async def _run_for_page(
     site, do = site_of(request), body.text("do", "run")
     text, problems = text_of(tool, typed)
     if problems:
-        return _drawn(request, await panel_of(site, tool, name, typed), "check", 422)
+        return _panel_answer(request, await panel_of(site, tool, name, typed), "check", 422)
     if tool.answered_by == "person":
-        return await _try_answer(request, _answered(site, tool, text, typed, body))
+        return await _try_answer(request, _answer_manually(site, tool, text, typed, body))
     await _refuse_off(site, tool, name)
     wanted = TryRequest(
         tool,
@@ -120,20 +120,20 @@ async def _refuse_off(site: Site, tool: Tool, name: str) -> None:
         raise Refused(f"{name} is switched off. Check what it runs and switch it on first.")
 
 
-def _answered(site: Site, tool: Tool, text: str, typed: TypedArguments, body: Body) -> Try:
+def _answer_manually(site: Site, tool: Tool, text: str, typed: TypedArguments, body: Body) -> Try:
     wanted = TryRequest(tool, "{}", typed.scratch)
     result = text_result(text, is_error=body.flag("try_error"))
-    return site.engine.trying.answered(wanted, result)
+    return site.engine.trying.record_answer(wanted, result)
 
 
 async def _try_answer(
     request: Request, trial: Try, typed: TypedArguments | None = None
 ) -> Response:
     site = site_of(request)
-    if wants(request) == "json":
+    if answer_format(request) == "json":
         return as_json(await asyncio.to_thread(_data, site, trial))
     here = f"/tools/try/{trial.id}"
-    if wants(request) == "page":
+    if answer_format(request) == "page":
         if request.method == "POST":
             return RedirectResponse(here, 303)
         return await _page(request, trial)
@@ -141,7 +141,7 @@ async def _try_answer(
     if typed is not None and typed.scratch != trial.scratch:
         again = replace(typed, scratch=trial.scratch)
         tool, name = trial.wanted.tool, (await body_of(request)).text("try_tool")
-        html += draw.try_checked(site.env, await panel_of(site, tool, name, again))
+        html += draw.try_check(site.env, await panel_of(site, tool, name, again))
     return HTMLResponse(html)
 
 
@@ -149,27 +149,29 @@ async def _page(request: Request, trial: Try) -> Response:
     site, tool = site_of(request), trial.wanted.tool
     typed = fill_arguments(tool, trial.wanted.arguments, TypedArguments(scratch=trial.scratch))
     if tool.answered_by == "person":
-        typed = await run_apart(sample_arguments, tool)
+        typed = await run_in_daemon(sample_arguments, tool)
     panel = await panel_of(site, tool, tool.name, typed, ask=False)
     seen = await asyncio.to_thread(try_outcome, site, trial)
-    return HTMLResponse(draw.try_page(site.env, panel, seen, _back(tool.name)))
+    return HTMLResponse(draw.try_page(site.env, panel, seen, _back_path(tool.name)))
 
 
-def _drawn(request: Request, panel: TryPanel, do: str, status: int = 200) -> Response:
+def _panel_answer(request: Request, panel: TryPanel, do: str, status: int = 200) -> Response:
     env = site_of(request).env
-    if wants(request) == "page":
-        return HTMLResponse(draw.try_page(env, panel, None, _back(panel.name)), status)
+    if answer_format(request) == "page":
+        return HTMLResponse(draw.try_page(env, panel, None, _back_path(panel.name)), status)
     if panel.broken:  # keep the input, for when the tool is valid again
-        return HTMLResponse(draw.try_said(env, panel.broken, "told"), status)
-    drawn = draw.try_checked if do == "check" else draw.try_arguments
+        return HTMLResponse(draw.try_message(env, panel.broken, "told"), status)
+    drawn = draw.try_check if do == "check" else draw.try_arguments
     return HTMLResponse(drawn(env, panel), status)
 
 
-def _back(name: str) -> str:
+def _back_path(name: str) -> str:
     return f"/tools/{name}" if name else "/tools"
 
 
-async def _looked_at(site: Site, tool: Tool, body: Body, typed: TypedArguments) -> TypedArguments:
+async def _apply_button(
+    site: Site, tool: Tool, body: Body, typed: TypedArguments
+) -> TypedArguments:
     """The arguments after the button's action; unchanged if they cannot be parsed."""
     text, problems = text_of(tool, typed)
     match body.text("do"):
@@ -178,27 +180,29 @@ async def _looked_at(site: Site, tool: Tool, body: Body, typed: TypedArguments) 
         case "form" if typed.mode == "json":
             return fill_arguments(tool, text, replace(typed, mode="form"))
         case "sample":
-            sample = await run_apart(sample_arguments, tool)
+            sample = await run_in_daemon(sample_arguments, tool)
             shown = indent_json(sample.text) if typed.mode == "json" else sample.text
             return replace(typed, form=sample.form, text=shown)
         case "past":
-            return fill_arguments(tool, await _past(site, tool, body.text("try_past")), typed)
+            return fill_arguments(
+                tool, await _past_arguments(site, tool, body.text("try_past")), typed
+            )
         case "over":
             await site.engine.trying.forget(typed.scratch)
             return replace(typed, scratch="")
     return typed
 
 
-async def _past(site: Site, tool: Tool, key: str) -> str:
+async def _past_arguments(site: Site, tool: Tool, key: str) -> str:
     for past_call in await site.engine.log.past_calls(tool.name):
         if f"{past_call.session}/{past_call.seq}" == key:
             return past_call.arguments
     raise NotFound("That call is no longer in the list. Choose another.")
 
 
-def _typed(body: Body) -> TypedArguments:
+def _read_form(body: Body) -> TypedArguments:
     assert body.form is not None
-    form: dict[str, Sequence[str]] = {name: body.all(name) for name in body.form if ":" in name}
+    form: dict[str, Sequence[str]] = {name: body.getlist(name) for name in body.form if ":" in name}
     text = body.text("try_json")
     json = body.text("try_mode") == "json"
     return TypedArguments("json" if json else "form", form, text, body.text("try_scratch"))
@@ -209,7 +213,7 @@ async def _tool(site: Site, body: Body) -> tuple[Tool, str]:
     saved under."""
     name = body.text("original") or body.text("try_tool")
     if "answered_by" in body.data:
-        tool = await run_apart(typed_tool, body)
+        tool = await run_in_daemon(typed_tool, body)
         check_tools([tool], site.engine.keys.redactor())
         return tool, name
     if not name:
@@ -228,12 +232,12 @@ async def _run_for_script(request: Request, body: Body) -> Response:
             tool = await site.engine.library.tool(named)
             await _refuse_off(site, tool, named)
         case Mapping():
-            tool = await run_apart(check_tool, named)
+            tool = await run_in_daemon(check_tool, named)
             check_tools([tool], site.engine.keys.redactor())
         case _:
             raise BadInput("tool must be the name of a tool, or a tool as an object.")
     if tool.answered_by == "person" and "answer" in body.data:
-        trial = site.engine.trying.answered(
+        trial = site.engine.trying.record_answer(
             TryRequest(tool, "{}"), text_result(body.text("answer"), is_error=body.flag("is_error"))
         )
         return await _try_answer(request, trial)
@@ -287,7 +291,7 @@ def sample_arguments(tool: Tool) -> TypedArguments:
     schema = schema_of(tool)
     if tool.answered_by == "person":
         return TypedArguments("form" if has_form(tool) else "json")
-    text = json.dumps(satisfying(schema), ensure_ascii=False)
+    text = json.dumps(sample_value(schema), ensure_ascii=False)
     return TypedArguments("form", form_of(fields(schema, text)), text)
 
 
@@ -324,7 +328,7 @@ async def first_panel(site: Site, tool: Tool | None, name: str = "") -> TryPanel
     """The panel of a newly opened page: a tool of the library, filled with a sample."""
     if tool is None:
         return TryPanel(None, name, BROKEN if name else NEW)
-    typed = await run_apart(sample_arguments, tool)
+    typed = await run_in_daemon(sample_arguments, tool)
     return await panel_of(site, tool, name, typed, ask=False)
 
 
@@ -335,12 +339,12 @@ async def panel_of(
     server is started or queried for it."""
     engine = site.engine
     off = await is_off(site, tool, name)
-    text, problems = await run_apart(text_of, tool, typed)
+    text, problems = await run_in_daemon(text_of, tool, typed)
     looked = TryCheck(problems, "", "")
     if not problems:
-        looked = await _looked(site, tool, text, typed, off=off, ask=ask)
+        looked = await _check_arguments(site, tool, text, typed, off=off, ask=ask)
     drawn = () if typed.mode == "json" else fields(schema_of(tool))
-    rows, others = rows_of(as_typed(drawn, typed.form), looked.problems)
+    rows, others = rows_of(fill_fields(drawn, typed.form), looked.problems)
     now = engine.sessions.clock()
     past = [] if tool.answered_by == "person" else await engine.log.past_calls(tool.name)
     return TryPanel(
@@ -362,7 +366,7 @@ async def panel_of(
         past=[
             PastArguments(
                 f"{call.session}/{call.seq}",
-                f"{ago(call.at_ms, now)} · {clip(call.arguments, 60)} · "
+                f"{time_ago(call.at_ms, now)} · {clip(call.arguments, 60)} · "
                 f"{call.title or call.session}",
             )
             for call in past
@@ -370,14 +374,14 @@ async def panel_of(
     )
 
 
-async def _looked(
+async def _check_arguments(
     site: Site, tool: Tool, text: str, typed: TypedArguments, *, off: bool, ask: bool
 ) -> TryCheck:
     if tool.answered_by == "person":
-        return TryCheck(await run_apart(answer_problems, tool, text), "", "")
+        return TryCheck(await run_in_daemon(answer_problems, tool, text), "", "")
     if off:  # nothing of it is used, not even its file
-        return TryCheck(await run_apart(check_call, tool, tool.name, text), "", "")
-    return await site.engine.trying.look(tool, text, typed.scratch, ask=ask)
+        return TryCheck(await run_in_daemon(check_call, tool, tool.name, text), "", "")
+    return await site.engine.trying.check(tool, text, typed.scratch, ask=ask)
 
 
 def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
@@ -415,7 +419,7 @@ def try_outcome(site: Site, trial: Try) -> TryOutcome:
     )
 
 
-def _results(site: Site, trial: Try) -> list[OnWire]:
+def _results(site: Site, trial: Try) -> list[WireForm]:
     """Its result as each provider would receive it."""
     wanted, result = trial.wanted, trial.result
     if result is None:

@@ -19,15 +19,15 @@ from playground.core.rules import KEEPS_BACK, LETS_THROUGH, Rule
 from playground.core.serialization import to_data
 from playground.core.tools import TOOL_KINDS, Content, Tool, ToolResult
 from playground.core.value_diff import LineChange, line_changes
-from playground.exchange.tool_export import OnWire
+from playground.exchange.tool_export import WireForm
 from playground.render.arguments import LAYOUT_LIMIT, FieldRow, LayoutToken, flat_rows, lay_out
 from playground.render.card import Tone
 from playground.render.environment import partial
-from playground.render.filters import duration, pretty, size
+from playground.render.filters import duration, pretty_json, size
 from playground.schema.outline import TYPES
 from playground.store.library import LibraryEntry, Version
-from playground.web.session.wire_view import COPIED_LIMIT, NAMES, SHORT_NAMES, shortened
-from playground.web.tools.editor import FACES, FIELDS, Clash, Editor, Judged, finding_places
+from playground.web.session.wire_view import COPIED_LIMIT, NAMES, SHORT_NAMES, shorten_strings
+from playground.web.tools.editor import FACES, FIELDS, Clash, Editor, ToolCheck, finding_places
 
 MOST_FINDINGS = 40
 MOST_VERSIONS = 50
@@ -44,7 +44,7 @@ FIXES = {
 
 GONE = "gone"
 
-Held = Mapping[str, str] | None
+BindingState = Mapping[str, str] | None
 """The state of a rule's binding: "same", "changed", "new" or "gone" by tool name."""
 
 WORDS = {"run": "runs", "answer": "answered by rule", "deny": "denied", "stop": "stops the run"}
@@ -53,7 +53,7 @@ Mode = Literal["form", "json"]
 
 
 @dataclass(frozen=True)
-class Around:
+class EditorContext:
     """The context of the editor. `entry` is the tool as saved. `hints` counts the findings of tools
     by name; `exports` are (format, label); `deleted` can be restored; `tried` is the panel that
     tries the tool. `when` says how its calls are decided, `called` that of each tool in a word, by
@@ -69,7 +69,7 @@ class Around:
     saved: bool = False
     deleted: str = ""
     now_ms: int = 0
-    when: When | None = None
+    when: WhenCalled | None = None
     called: Mapping[str, str] = field(default_factory=dict)
     counting: bool = False
 
@@ -84,7 +84,7 @@ class ListRow:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedVersion:
     """A version with its diff to the previous one."""
 
     number: int
@@ -92,35 +92,35 @@ class Saved:
     diff: Sequence[LineChange]
 
 
-def tools_page(env: Environment, editor: Editor, around: Around) -> str:
+def tools_page(env: Environment, editor: Editor, around: EditorContext) -> str:
     """The whole page."""
     return env.get_template("tools.html").render(
-        around=around, groups=listed(around.entries, around.hints, around.called),
+        context=around, groups=tools_by_group(around.entries, around.hints, around.called),
         history=history(around.versions), **_editor_values(editor),
     )  # fmt: skip
 
 
-def tool_list(env: Environment, around: Around, name: str) -> str:
+def tool_list(env: Environment, around: EditorContext, name: str) -> str:
     """The list alone, next to the editor of the tool `name`."""
-    groups = listed(around.entries, around.hints, around.called)
-    return env.get_template("_tool_list.html").render(around=around, groups=groups, here=name)
+    groups = tools_by_group(around.entries, around.hints, around.called)
+    return env.get_template("_tool_list.html").render(context=around, groups=groups, here=name)
 
 
-def tool_editor(env: Environment, editor: Editor, around: Around) -> str:
+def tool_editor(env: Environment, editor: Editor, around: EditorContext) -> str:
     """The form again, and the other parts of the page that show the same tool."""
-    values = _editor_values(editor) | {"around": around}
-    return env.get_template("_tool_form.html").render(values) + _beside(env, editor.judged)
+    values = _editor_values(editor) | {"context": around}
+    return env.get_template("_tool_form.html").render(values) + _other_parts(env, editor.check)
 
 
 def tool_lint(env: Environment, editor: Editor) -> str:
     """The lint findings of the edited tool, and the other parts of the page that show it."""
-    return env.get_template("_tool_lint.html").render(_editor_values(editor)) + _beside(
-        env, editor.judged
+    return env.get_template("_tool_lint.html").render(_editor_values(editor)) + _other_parts(
+        env, editor.check
     )
 
 
-def _beside(env: Environment, judged: Judged) -> str:
-    values = {"judged": judged, "names": SHORT_NAMES}
+def _other_parts(env: Environment, check: ToolCheck) -> str:
+    values = {"check": check, "names": SHORT_NAMES}
     return "".join(
         partial(name, "outerMorph", env.get_template(f"_tool_{name}.html").render(values))
         for name in ("accepted", "sent")
@@ -131,7 +131,7 @@ def _editor_values(editor: Editor) -> dict[str, object]:
     return {
         "e": editor,
         "form": editor.form,
-        "judged": editor.judged,
+        "check": editor.check,
         "errors": editor.errors,
         "kinds": TOOL_KINDS,
         "without_fields": [kind for kind in TOOL_KINDS if kind not in FIELDS],
@@ -147,7 +147,7 @@ def _editor_values(editor: Editor) -> dict[str, object]:
 # The list -------------------------------------------------------------------------------------
 
 
-def listed(
+def tools_by_group(
     entries: Sequence[LibraryEntry], hints: Mapping[str, int], called: Mapping[str, str]
 ) -> list[tuple[str, list[ListRow]]]:
     """The tools by group: the user's own first, shipped ones last."""
@@ -184,13 +184,13 @@ def _row(entry: LibraryEntry, hints: int, called: str) -> ListRow:
 # Differences ----------------------------------------------------------------------------------
 
 
-def history(versions: Sequence[Version]) -> list[Saved]:
+def history(versions: Sequence[Version]) -> list[SavedVersion]:
     """The newest versions, each with its changes; the first with its full text."""
     versions_shown = []
     for place, version in enumerate(versions[:MOST_VERSIONS]):
         before = versions[place + 1].tool if place + 1 < len(versions) else None
         diff = line_changes(tool_text(before) if before else "", tool_text(version.tool))
-        versions_shown.append(Saved(version.number, version.saved_ms, diff))
+        versions_shown.append(SavedVersion(version.number, version.saved_ms, diff))
     return versions_shown
 
 
@@ -210,7 +210,7 @@ def clash(saved: LibraryEntry | None, mine: Tool) -> Clash:
 
 def tool_text(tool: Tool) -> str:
     """A tool in our own format, laid out, without empty members."""
-    return pretty(
+    return pretty_json(
         {
             name: value
             for name, value in to_data(tool).items()
@@ -224,7 +224,7 @@ def tool_text(tool: Tool) -> str:
 
 
 @dataclass(frozen=True)
-class When:
+class WhenCalled:
     """The rule that names just this tool: `action` is ask if there is none, `text` its answer or
     reason. `stale`: it was written for another version. `before` is the rule that is evaluated
     before it, or ""; `choices` are the actions available for such a tool. `chosen` and `typed` are
@@ -242,10 +242,10 @@ class When:
 
 def own_rule(name: str, rules: Sequence[Rule]) -> Rule | None:
     """The rule that names only this tool and tests no arguments."""
-    return next((rule for rule in rules if rule.tool == name and _plain(rule)), None)
+    return next((rule for rule in rules if rule.tool == name and _is_plain(rule)), None)
 
 
-def _plain(rule: Rule) -> bool:
+def _is_plain(rule: Rule) -> bool:
     return not (rule.when or rule.source or rule.read_only or rule.fault)
 
 
@@ -257,17 +257,19 @@ def place_for(tool: Tool, rules: Sequence[Rule]) -> int:
     return max(back[-1] + 1 if back else 0, about[0] if about else len(rules))
 
 
-def when_called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> When:
+def when_called(tool: Tool, rules: Sequence[Rule], held: Sequence[BindingState]) -> WhenCalled:
     """`rules` are those for all sessions, in order, and `held` the binding of each now."""
     person = tool.answered_by == "person"
-    when = When(tool.name, choices=("ask", "answer", "deny") if person else When.choices)
+    when = WhenCalled(
+        tool.name, choices=("ask", "answer", "deny") if person else WhenCalled.choices
+    )
     first = next((rule for rule in rules if rule.enabled and rule.covers(tool)), None)
     rule = own_rule(tool.name, rules)
     if rule is None or not rule.enabled or rule.action not in when.choices:
-        return When(tool.name, before=first.sentence if first else "", choices=when.choices)
+        return WhenCalled(tool.name, before=first.sentence if first else "", choices=when.choices)
     before = first.sentence if first is not None and first is not rule else ""
     stale = _asks_again(tool, rule, held[rules.index(rule)])
-    return When(
+    return WhenCalled(
         tool.name,
         action=rule.action,
         text=rule.text,
@@ -277,11 +279,11 @@ def when_called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> When
     )
 
 
-def _asks_again(tool: Tool, rule: Rule, held: Held) -> bool:
+def _asks_again(tool: Tool, rule: Rule, held: BindingState) -> bool:
     return rule.action in LETS_THROUGH and held is not None and held.get(tool.name) != "same"
 
 
-def called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> str:
+def called_words(tool: Tool, rules: Sequence[Rule], held: Sequence[BindingState]) -> str:
     """For the list, in a word or two: the first rule that matches all its calls."""
     for rule, state in zip(rules, held, strict=True):
         if not rule.enabled or rule.when or not rule.covers(tool):
@@ -294,7 +296,7 @@ def called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> str:
     return "asks"
 
 
-def drawn_when(env: Environment, when: When) -> str:
+def when_partial(env: Environment, when: WhenCalled) -> str:
     """The piece with the editor's field."""
     html = env.get_template("_tool_when.html").render(when=when)
     return partial("when-called", "outerMorph", html)
@@ -408,7 +410,7 @@ class TryOutcome:
 def tokens_of(text: str) -> tuple[LayoutToken, ...]:
     """Indented JSON with long strings cut; any other text unformatted, up to a limit."""
     if text.lstrip()[:1] in ("{", "["):
-        text = shortened(text)
+        text = shorten_strings(text)
         if len(text) <= LAYOUT_LIMIT:
             return lay_out(text)
     rest = len(text) - LAYOUT_LIMIT
@@ -416,7 +418,7 @@ def tokens_of(text: str) -> tuple[LayoutToken, ...]:
     return (LayoutToken("raw", text[:LAYOUT_LIMIT] + more),)
 
 
-def result_on_wire(sent: OnWire) -> ResultOnWire:
+def result_on_wire(sent: WireForm) -> ResultOnWire:
     """One provider's data in display form."""
     copied = sent.text if len(sent.text) <= COPIED_LIMIT else None
     name = NAMES.get(sent.protocol, sent.protocol)
@@ -439,7 +441,7 @@ def try_arguments(env: Environment, panel: TryPanel) -> str:
     return partial("try-arguments", "outerMorph", html)
 
 
-def try_checked(env: Environment, panel: TryPanel) -> str:
+def try_check(env: Environment, panel: TryPanel) -> str:
     """The check's result and the sentence of each field, as pieces for htmx; inputs stay."""
     pieces = [
         partial("try-verdict", "outerMorph", _verdict(env, panel)),
@@ -447,11 +449,12 @@ def try_checked(env: Environment, panel: TryPanel) -> str:
     ]
     macros = env.get_template("_fields.html").make_module()
     for row in flat_rows(panel.rows):
-        pieces.append(partial(f"try-wrong-{row.number}", "outerMorph", macros.wrong("try", row)))  # type: ignore[attr-defined]
+        error = macros.field_error("try", row)  # type: ignore[attr-defined]
+        pieces.append(partial(f"try-wrong-{row.number}", "outerMorph", error))
     return "".join(pieces)
 
 
-def try_said(env: Environment, sentence: str, tone: str = "failed") -> str:
+def try_message(env: Environment, sentence: str, tone: str = "failed") -> str:
     """Why an action failed, in place of the check's result; with tone `told` if nothing failed."""
     html = env.get_template("_try_verdict.html").render(panel=None, sentence=sentence, tone=tone)
     return partial("try-verdict", "outerMorph", html)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from math import fsum
 
-from playground.core.arguments import canonical
+from playground.core.arguments import canonical_text
 from playground.core.events import RunPaused, Usage, Warned
 from playground.core.session import Call, Session, Turn
 from playground.core.settings import Limits, Settings
@@ -31,50 +31,50 @@ LEAST_CACHED = 1024
 """Minimum tokens of a prompt that any provider caches."""
 
 
-def raised(session: Session) -> bool:
+def is_limit_raised(session: Session) -> bool:
     """Whether the limit that paused the run was changed since, and is no longer reached."""
     name = SETTING.get(session.paused)
     if name is None or session.settings is None or session.turn is None:
         return False
     if session.paused == "max_repeats":  # or the repeated calls were answered or denied
-        return going_in_circles(session, session.turn) is None
+        return repeat_pause(session, session.turn) is None
     before = _before_halt(session)
     if getattr(before.limits, name) == getattr(session.settings.limits, name):
         return False
     if session.paused == "max_calls":
-        return beyond_calls(session, session.turn) is None
-    pauses = (pause for pause in _of_run(session) if isinstance(pause, RunPaused))
+        return call_limit_pause(session, session.turn) is None
+    pauses = (pause for pause in _run_limit_events(session) if isinstance(pause, RunPaused))
     return all(pause.limit != session.paused for pause in pauses)
 
 
-def continued(session: Session) -> bool:
+def is_continued_run(session: Session) -> bool:
     """Whether the current run began with Continue, not with a prompt."""
     since = takewhile(lambda item: isinstance(item, Turn), reversed(session.items))
     return any(item.number <= session.resumed_turn for item in since)
 
 
-def since(session: Session) -> str:
+def run_start_words(session: Session) -> str:
     """Where the current run began, in words, if not with a prompt; else ""."""
-    if not continued(session):
+    if not is_continued_run(session):
         return ""
     forked = session.forks[-1][0] if session.forks else 0
     before = sum(turn.seq < forked for turn in session.turns)
     return " since the fork" if forked and before == session.resumed_turn else " since Continue"
 
 
-def before_request(session: Session) -> RunPaused | Warned | None:
+def request_limit_event(session: Session) -> RunPaused | Warned | None:
     """What precedes the next request of a run: a pause for the first limit reached, or a warning
     about one that cannot be enforced; None if nothing does."""
-    return next(_of_run(session), None)
+    return next(_run_limit_events(session), None)
 
 
-def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
+def _run_limit_events(session: Session) -> Iterator[RunPaused | Warned]:
     assert session.settings is not None
     limits, run = session.settings.limits, session.run
-    began = since(session)
+    began = run_start_words(session)
     turns = sum(not turn.dropped for turn in run)
     if turns >= max(1, limits.max_turns):
-        sentence = f"{_many(turns, 'turn')} made{began}, which is the limit"
+        sentence = f"{_count_text(turns, 'turn')} made{began}, which is the limit"
         yield RunPaused("max_turns", f"{sentence}; Continue allows as many again.")
     if limits.max_run_tokens:
         used = [turn_tokens(turn) for turn in run]
@@ -83,7 +83,9 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
             sentence = f"{total:,} tokens of {limits.max_run_tokens:,} were used{began}"
             yield RunPaused("max_run_tokens", f"{sentence}; Continue allows as many again.")
         if None in used:
-            yield from _cannot_hold(session, f"of {limits.max_run_tokens:,} tokens", "tokens")
+            yield from _unenforceable_limit(
+                session, f"of {limits.max_run_tokens:,} tokens", "tokens"
+            )
     if limits.max_cost:
         costs = [turn_cost(turn) for turn in run]
         spent = fsum(cost or 0.0 for cost in costs)
@@ -91,7 +93,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
             sentence = f"${spent:.4g} of ${limits.max_cost:g} were spent{began}"
             yield RunPaused("max_cost", f"{sentence}; Continue allows as much again.")
         if None in costs:
-            yield from _cannot_hold(session, f"of ${limits.max_cost:g}", "price")
+            yield from _unenforceable_limit(session, f"of ${limits.max_cost:g}", "price")
     if limits.max_minutes:
         minutes = busy_ms(session) / 60_000
         if minutes >= limits.max_minutes:
@@ -99,7 +101,7 @@ def _of_run(session: Session) -> Iterator[RunPaused | Warned]:
             yield RunPaused("max_minutes", f"{sentence}; Continue allows as many again.")
 
 
-def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
+def _unenforceable_limit(session: Session, limit: str, what: str) -> Iterator[Warned]:
     """Warns once per run: unknown is not 0."""
     code = f"{what}_unknown"
     if not any(warned.code == code for turn in session.run for warned in turn.warnings):
@@ -110,21 +112,21 @@ def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
         yield Warned(code, f"The limit {limit} can't be enforced: {why}.")
 
 
-def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
+def call_limit_pause(session: Session, turn: Turn) -> RunPaused | None:
     """A pause if all calls of the turn that the limit allows are done, and there are more."""
     allowed = session.calls_allowed
-    if len(turn.calls) <= allowed or not turn.standing.count("undone"):
+    if len(turn.calls) <= allowed or not turn.call_groups.count("undone"):
         return None
-    if turn.standing.first("undone") < turn.part_after(allowed):
+    if turn.call_groups.first("undone") < turn.part_after(allowed):
         return None
     sentence = f"This answer makes {len(turn.calls)} calls; {allowed} are done, which is the limit."
     return RunPaused("max_calls", f"{sentence} Continue allows as many again.")
 
 
-def going_in_circles(session: Session, turn: Turn) -> RunPaused | None:
+def repeat_pause(session: Session, turn: Turn) -> RunPaused | None:
     """A pause if the turn makes a call that the run, including this turn, has made often enough."""
     assert session.settings is not None
-    return _in_circles(session, turn, session.settings.limits)
+    return _find_repeat(session, turn, session.settings.limits)
 
 
 def repeats_no_more(session: Session) -> bool:
@@ -134,17 +136,17 @@ def repeats_no_more(session: Session) -> bool:
     if turn is None:
         return False
     then = _before_halt(session).limits
-    return _in_circles(session, turn, then) is None and going_in_circles(session, turn) is None
+    return _find_repeat(session, turn, then) is None and repeat_pause(session, turn) is None
 
 
 def _before_halt(session: Session) -> Settings:
     return [settings for seq, settings in session.settings_at if seq < session.halted_seq][-1]
 
 
-def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | None:
+def _find_repeat(session: Session, turn: Turn, limits: Limits) -> RunPaused | None:
     most = limits.max_repeats
     run = [past for past in session.run if past.number <= turn.number and not past.dropped]
-    if not most or sum(map(_alike, run)) <= most:
+    if not most or sum(map(_most_equal_calls, run)) <= most:
         return None
     repeats = _repeats(run, turn, most)
     while repeats and repeats[0][0].status == "done":  # done calls stay done
@@ -152,8 +154,8 @@ def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | Non
     if not repeats:
         return None
     call, times = repeats[0]
-    sentence = f"The model made this call of {call.name} {_often(times)} before"
-    sentence += since(session) or " in this run"
+    sentence = f"The model made this call of {call.name} {_times_text(times)} before"
+    sentence += run_start_words(session) or " in this run"
     return RunPaused("max_repeats", f"{sentence}; Continue allows it again.")
 
 
@@ -186,10 +188,10 @@ def _keys(turn: Turn) -> tuple[int, ...]:
 
 
 def _key(call: Call) -> int:
-    return hash((call.name, canonical(call.written)))
+    return hash((call.name, canonical_text(call.written)))
 
 
-def _alike(turn: Turn) -> int:
+def _most_equal_calls(turn: Turn) -> int:
     """The largest number of equal calls in the turn, or an upper bound while it is open."""
     if turn.alike is not None:
         return turn.alike
@@ -213,14 +215,14 @@ def _turn_keys(turn: Turn) -> frozenset[int]:
     return turn.call_keys
 
 
-def after_error(session: Session, turn: Turn) -> RunPaused | None:
+def error_pause(session: Session, turn: Turn) -> RunPaused | None:
     """A pause if a call failed, nothing runs any more, and errors must pause the run."""
     assert session.settings is not None
     if session.settings.limits.continue_on_error:
         return None
     failed = (
         failed_call
-        for failed_call in turn.standing.of("failed")
+        for failed_call in turn.call_groups.calls_in("failed")
         if failed_call.id not in session.forgiven
     )
     if (call := next(failed, None)) is None:
@@ -233,15 +235,15 @@ def busy_ms(session: Session) -> int:
     """The time in ms in which a model or a tool worked in this run; overlaps count once."""
     # Times after that are invalid: copied by a fork from an imported log.
     spans = (span for span in _spans(session.turns) if span[1] <= session.updated_ms)
-    return _covered(spans, session.run_ms)
+    return _covered_ms(spans, session.run_ms)
 
 
 def turn_busy_ms(turn: Turn) -> int:
     """The time in ms in which its model or a tool of it worked; overlaps count once."""
-    return _covered(_spans([turn]), 0)
+    return _covered_ms(_spans([turn]), 0)
 
 
-def _covered(spans: Iterable[tuple[int, int]], begin: int) -> int:
+def _covered_ms(spans: Iterable[tuple[int, int]], begin: int) -> int:
     total, reached = 0, begin
     for start, end in sorted(spans):
         total += max(end - max(start, reached), 0)
@@ -277,12 +279,12 @@ def turn_usage(turn: Turn) -> tuple[int, int] | None:
     closed = turn.end or turn.failure
     if closed is None or (turn.end is None and not turn.parts):
         return 0, 0
-    return read_and_written(turn.request.protocol, closed.usage)
+    return input_output_tokens(turn.request.protocol, closed.usage)
 
 
-def read_and_written(protocol: str, usage: Usage) -> tuple[int, int] | None:
+def input_output_tokens(protocol: str, usage: Usage) -> tuple[int, int] | None:
     """Tokens including cached and thinking ones; None if unknown."""
-    read, wrote = usage.input_tokens, written(protocol, usage)
+    read, wrote = usage.input_tokens, output_tokens(protocol, usage)
     if read is None or wrote is None:
         return None
     if protocol == "anthropic":  # its input_tokens exclude cached ones
@@ -290,7 +292,7 @@ def read_and_written(protocol: str, usage: Usage) -> tuple[int, int] | None:
     return read, wrote
 
 
-def written(protocol: str, usage: Usage) -> int | None:
+def output_tokens(protocol: str, usage: Usage) -> int | None:
     """Tokens written including thinking; None if unknown."""
     written_tokens, thought = usage.output_tokens, usage.reasoning_tokens
     if protocol != "gemini" or thought is None:
@@ -316,15 +318,15 @@ def writing_speed(turns: Iterable[Turn]) -> float | None:
     for turn in turns:
         if turn.end is None or turn.first_part_ms is None or turn.closed_ms is None:
             continue
-        if wrote := written(turn.request.protocol, turn.end.usage):
+        if wrote := output_tokens(turn.request.protocol, turn.end.usage):
             tokens += wrote
             took_ms += turn.closed_ms - turn.first_part_ms
     return 1000 * tokens / took_ms if took_ms > 0 else None
 
 
-def _often(times: int) -> str:
+def _times_text(times: int) -> str:
     return "once" if times == 1 else f"{times} times"
 
 
-def _many(count: int, noun: str) -> str:
+def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun} was" if count == 1 else f"{count} {noun}s were"

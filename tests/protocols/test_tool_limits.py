@@ -17,17 +17,17 @@ from playground.core.settings import PROTOCOLS
 from playground.core.tools import Tool
 from playground.protocols.anthropic import limits as anthropic
 from playground.protocols.gemini import limits as gemini
-from playground.protocols.limits import Limit, LimitTable, SentTool, recursive_refs
-from playground.protocols.lint import acceptance_matrix, findings, of_group
+from playground.protocols.lint import acceptance_matrix, findings, tool_group_findings
 from playground.protocols.ollama import limits as ollama
 from playground.protocols.openai_chat import limits as openai_chat
 from playground.protocols.openai_responses import limits as openai_responses
 from playground.protocols.registry import LIMITS
 from playground.protocols.server import Citation
+from playground.protocols.tool_limits import Limit, LimitTable, SentTool, recursive_refs
 from playground.protocols.vendor_limits import VENDOR_LIMITS
 from tests.counted import lines_of
 from tests.simulator.constructs import CONSTRUCTS, Construct, closed
-from tests.simulator.test_constructs import refusal, sent
+from tests.simulator.test_constructs import encode_tools, refusal
 
 APP = Path(__file__).parents[2] / "app/playground"
 MODULES: Mapping[str, Any] = {
@@ -94,17 +94,19 @@ def test_a_limit_that_stands_twice_is_found(protocol: str) -> None:
 # A row that is added to a copy of the table.
 
 
-def told(protocol: str, tool: Tool, construct: Construct) -> list[bool]:
+def row_mentions(protocol: str, tool: Tool, construct: Construct) -> list[bool]:
     """Who speaks of a new row: lint, its matrix, the preflight, the end, the page of constructs."""
-    matches = [finding for finding in findings(tool, (protocol,)) if finding.source == NEW.words]
+    lint_findings = [
+        finding for finding in findings(tool, (protocol,)) if finding.source == NEW.words
+    ]
     plain = next(row.plain for row in acceptance_matrix(tool) if row.protocol == protocol)
-    notes = [note for note in sent(protocol, tool).notes if "refused" in note]
+    notes = [note for note in encode_tools(protocol, tool).notes if "refused" in note]
     answer = refusal(protocol, tool)
     page = constructs.document([construct])
     return [
-        [finding.severity for finding in matches] == ["refused"],
+        [finding.severity for finding in lint_findings] == ["refused"],
         plain.verdict == "no",
-        bool(notes) and matches[0].message in notes[0],
+        bool(notes) and lint_findings[0].message in notes[0],
         answer is not None and answer.source == NEW.words,
         "**refused** 1" in page and f"1. {NEW.words}" in page and "| 1 |" in page,
     ]
@@ -122,12 +124,12 @@ def test_a_new_row_changes_all_who_speak_of_limits(
     protocol: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = CONSTRUCT.tool
-    assert told(protocol, tool, CONSTRUCT) == [False] * 5
+    assert row_mentions(protocol, tool, CONSTRUCT) == [False] * 5
     table = LIMITS[protocol]
     changes: dict[str, Any] = {kind: (*getattr(table, kind), ROWS[kind])}
     grown = replace(table, **changes)
     plant(monkeypatch, protocol, grown)
-    assert told(protocol, tool, CONSTRUCT) == [True] * 5
+    assert row_mentions(protocol, tool, CONSTRUCT) == [True] * 5
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -141,9 +143,11 @@ def test_so_does_one_about_several_tools(protocol: str, monkeypatch: pytest.Monk
     table = LIMITS[protocol]
     grown = replace(table, of_request=(*table.of_request, row))
     plant(monkeypatch, protocol, grown)
-    findings = [finding for finding in of_group(tools, protocol) if finding.source == NEW.words]
+    findings = [
+        finding for finding in tool_group_findings(tools, protocol) if finding.source == NEW.words
+    ]
     assert [finding.message for finding in findings] == [f"{table.who} takes 2 tools, not 3."]
-    assert any(findings[0].message in note for note in sent(protocol, *tools).notes)
+    assert any(findings[0].message in note for note in encode_tools(protocol, *tools).notes)
     assert str(refusal(protocol, *tools)) == "3 are too many."
 
 

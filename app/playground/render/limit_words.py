@@ -1,6 +1,6 @@
 """The limits of a run for the user: in Setup, while it runs, and where it paused.
 
-Reads the folded session only. core/limits decides which limit is reached.
+Reads the folded session only. core/run_limits decides which limit is reached.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from playground.core.limits import since, turn_cost, turn_tokens
+from playground.core.run_limits import run_start_words, turn_cost, turn_tokens
 from playground.core.session import Session
 from playground.core.settings import Limits
 from playground.render.filters import plural
@@ -73,7 +73,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 def limit_text(name: str, limits: Limits) -> str:
     """The form field of a removable limit."""
     value: float = getattr(limits, name)
-    return _plain(value) if value else ""
+    return _plain_number(value) if value else ""
 
 
 def limits_summary(limits: Limits) -> str:
@@ -90,7 +90,7 @@ def limits_summary(limits: Limits) -> str:
     if limits.max_cost:
         words.append(money(limits.max_cost))
     if limits.max_minutes:
-        words.append(f"{_plain(limits.max_minutes)} min")
+        words.append(f"{_plain_number(limits.max_minutes)} min")
     if limits.max_repeats != usual.max_repeats:
         repeats = f"{limits.max_repeats} repeats"
         words.append(repeats if limits.max_repeats else "unlimited repeats")
@@ -107,13 +107,13 @@ def money(dollars: float) -> str:
     return "$" + text[:-2] + text[-2:].rstrip("0")
 
 
-def spent(session: Session) -> str:
+def spent_words(session: Session) -> str:
     """What the run used so far, with those of its limits that are set: `3 of 10 turns · 4,210
     tokens · $0.012 of $0.50`; "" if nothing was sent yet."""
-    return " · ".join(_spent(session))
+    return " · ".join(_spent_parts(session))
 
 
-def _spent(session: Session) -> Iterator[str]:
+def _spent_parts(session: Session) -> Iterator[str]:
     settings, run = session.settings, session.run
     if settings is None or not run:
         return
@@ -121,26 +121,30 @@ def _spent(session: Session) -> Iterator[str]:
     if session.tapped is not None:  # our limits do not apply to an agent
         yield plural(asked, "turn")
     else:
-        yield f"{asked} of {plural(limits.max_turns, 'turn')}{since(session)}"
+        yield f"{asked} of {plural(limits.max_turns, 'turn')}{run_start_words(session)}"
     closed = [turn for turn in run if not turn.open]
     used = [turn_tokens(turn) for turn in closed]
     total = sum(tokens or 0 for tokens in used)
     if total or limits.max_run_tokens:
         bound = f" of {limits.max_run_tokens:,}" if limits.max_run_tokens else ""
         known = total > 0 or None not in used
-        yield f"{_least(used, total)}{total:,}{bound} tokens" if known else "tokens unknown"
+        yield (
+            f"{_at_least_prefix(used, total)}{total:,}{bound} tokens" if known else "tokens unknown"
+        )
     costs = [turn_cost(turn) for turn in closed]
     paid = sum(cost or 0.0 for cost in costs)
     if paid or limits.max_cost:
         bound = f" of {money(limits.max_cost)}" if limits.max_cost else ""
         known = paid > 0 or None not in costs
-        cost_words = f"{_least(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
+        cost_words = (
+            f"{_at_least_prefix(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
+        )
         yield cost_words + (
             ", limit can't be enforced" if limits.max_cost and None in costs else ""
         )
 
 
-def _least(counted: Sequence[float | None], total: float) -> str:
+def _at_least_prefix(counted: Sequence[float | None], total: float) -> str:
     return "at least " if total and None in counted else ""
 
 
@@ -172,7 +176,7 @@ def pause(session: Session) -> Pause | None:
         title, usual = _WORDS.get(session.paused, ("Paused", "Press Continue to go on."))
         sentence = session.paused_because or usual
         raises, field = _RAISED.get(session.paused, ("", None))
-        value = _raised(session, raises, field) if field is not None else ""
+        value = _raised_limit(session, raises, field) if field is not None else ""
         forgives = session.paused == "error"
         return Pause(
             title,
@@ -182,7 +186,7 @@ def pause(session: Session) -> Pause | None:
             field=field,
             forgives=forgives,
         )
-    still_open = session.standing.of("undone") if session.stopped else []
+    still_open = session.call_groups.calls_in("undone") if session.stopped else []
     if not still_open or session.tapped is not None:
         return None
     count = f"{plural(len(still_open), 'call')} {'is' if len(still_open) == 1 else 'are'} open"
@@ -197,13 +201,13 @@ def paused_words(name: str) -> str:
     return title.lower() if name == "restart" else f"paused: {title[:1].lower()}{title[1:]}"
 
 
-def _raised(session: Session, name: str, field: Field) -> str:
+def _raised_limit(session: Session, name: str, field: Field) -> str:
     """Twice the current limit, so that the run may use the same amount again."""
     value: float = getattr(session.settings.limits, name) if session.settings is not None else 0
-    return _plain(min(2 * value, field.most)) if 0 < value < field.most else ""
+    return _plain_number(min(2 * value, field.most)) if 0 < value < field.most else ""
 
 
-def _plain(value: float) -> str:
+def _plain_number(value: float) -> str:
     """A number as a user types it: no exponent, no trailing zeros."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 

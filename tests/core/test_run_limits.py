@@ -29,14 +29,24 @@ from playground.core.events import (
     Usage,
     Warned,
 )
-from playground.core.limits import busy_ms, read_and_written
 from playground.core.reducer import fold
 from playground.core.rules import Rule
+from playground.core.run_limits import busy_ms, input_output_tokens
 from playground.core.session import Session
 from playground.core.settings import Limits
 from playground.core.tools import ToolChoice, text_result
 from playground.engine.tool_runs import idempotency_key
-from tests.playbook import call, checked, part, ran, run, sent, session, settings, turn
+from tests.playbook import (
+    call,
+    call_checked,
+    part,
+    request_sent,
+    run,
+    run_call,
+    session,
+    settings,
+    turn,
+)
 
 AUTO = SendRequest(ToolChoice())
 ARGUMENTS = '{"city":"Paris"}'
@@ -45,24 +55,26 @@ ALL = (Rule("*", "run"),)
 K = Usage(900, 100)
 
 
-def begun(**limits: Any) -> list[Event]:
+def limited_events(**limits: Any) -> list[Event]:
     """A session with one prompt, and other limits."""
     return [SessionStarted(replace(settings(), limits=Limits(**limits))), PromptAdded("hello")]
 
 
-def answered(number: int, usage: Usage | None = None, cost: float | None = None) -> list[Event]:
+def turn_with_call(
+    number: int, usage: Usage | None = None, cost: float | None = None
+) -> list[Event]:
     """A turn with one call, which has run."""
     items = turn(number, call(0))
     items[-1] = ResponseEnded("calls", usage=usage or Usage(), cost=cost)
     id_ = f"{number}.0"
-    return [*items, checked(id_), run(id_), *ran(id_)]
+    return [*items, call_checked(id_), run(id_), *run_call(id_)]
 
 
 def several(count: int, *done: str) -> list[Event]:
     """A turn of `count` calls that are safe, of which some have run."""
     calls = [call(n, "look", f'{{"n":{n}}}') for n in range(count)]
-    events = [*turn(1, *calls), *(checked(f"1.{n}", parallel_safe=True) for n in range(count))]
-    return events + [event for id_ in done for event in (run(id_), *ran(id_))]
+    events = [*turn(1, *calls), *(call_checked(f"1.{n}", parallel_safe=True) for n in range(count))]
+    return events + [event for id_ in done for event in (run(id_), *run_call(id_))]
 
 
 def paused(events: Iterable[Event]) -> list[tuple[str, str]]:
@@ -75,44 +87,53 @@ def paused(events: Iterable[Event]) -> list[tuple[str, str]]:
     ]
 
 
-FIVE = [*begun(max_calls_per_turn=2), *several(5)]
-TWO_DONE = [*begun(max_calls_per_turn=2), *several(5, "1.0", "1.1")]
+FIVE = [*limited_events(max_calls_per_turn=2), *several(5)]
+TWO_DONE = [*limited_events(max_calls_per_turn=2), *several(5, "1.0", "1.1")]
 
 PAUSES: list[tuple[str, list[Event], str, str]] = [
-    ("turns", [*begun(max_turns=1), *answered(1)], "max_turns", "1 turn was made"),
-    ("turns, several", [*begun(max_turns=2), *answered(1), *answered(2)], "max_turns",
+    ("turns", [*limited_events(max_turns=1), *turn_with_call(1)], "max_turns", "1 turn was made"),
+    ("turns, several", [*limited_events(max_turns=2), *turn_with_call(1), *turn_with_call(2)],
+     "max_turns",
      "2 turns were made"),
-    ("turns, none allowed is one", [*begun(max_turns=0), *answered(1)], "max_turns", "1 turn"),
-    ("tokens", [*begun(max_run_tokens=1000), *answered(1, K)], "max_run_tokens",
+    ("turns, none allowed is one", [*limited_events(max_turns=0), *turn_with_call(1)], "max_turns",
+     "1 turn"),
+    ("tokens", [*limited_events(max_run_tokens=1000), *turn_with_call(1, K)], "max_run_tokens",
      "1,000 tokens of 1,000 were used"),
-    ("tokens of all turns", [*begun(max_run_tokens=1500), *answered(1, K), *answered(2, K)],
+    ("tokens of all turns", [*limited_events(max_run_tokens=1500), *turn_with_call(1, K),
+     *turn_with_call(2, K)],
      "max_run_tokens", "2,000 tokens of 1,500"),
-    ("money", [*begun(max_cost=0.25), *answered(1, cost=0.25)], "max_cost",
+    ("money", [*limited_events(max_cost=0.25), *turn_with_call(1, cost=0.25)], "max_cost",
      "$0.25 of $0.25 were spent"),
-    ("money in small coin", [*begun(max_cost=1.0), *answered(1, cost=0.7),
-                             *answered(2, cost=0.2), *answered(3, cost=0.1)], "max_cost",
+    ("money in small coin", [*limited_events(max_cost=1.0), *turn_with_call(1, cost=0.7),
+                             *turn_with_call(2, cost=0.2), *turn_with_call(3, cost=0.1)],
+                              "max_cost",
      "$1 of $1"),
     ("calls", TWO_DONE, "max_calls", "makes 5 calls; 2 are done"),
-    ("repeats", [*begun(max_repeats=2), *answered(1), *answered(2), *turn(3, call(0)),
-                 checked("3.0")], "max_repeats", "this call of get_weather 2 times"),
+    ("repeats", [*limited_events(max_repeats=2), *turn_with_call(1), *turn_with_call(2), *turn(3,
+     call(0)),
+                 call_checked("3.0")], "max_repeats", "this call of get_weather 2 times"),
     ("repeats, spaced otherwise",
-     [*begun(max_repeats=1), *answered(1), *turn(2, call(0, arguments='{ "city" : "Paris" }')),
-      checked("2.0")], "max_repeats", "get_weather once before"),
-    ("an error", [*begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"), run("1.0"),
+     [*limited_events(max_repeats=1), *turn_with_call(1), *turn(2, call(0,
+      arguments='{ "city" : "Paris" }')),
+      call_checked("2.0")], "max_repeats", "get_weather once before"),
+    ("an error", [*limited_events(continue_on_error=False), *turn(1, call(0)), call_checked("1.0"),
+     run("1.0"),
                   CallStarted("1.0", 1), CallEnded("1.0", text_result("no", is_error=True))],
      "error", "get_weather failed"),
-    ("a staged error", [*begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"),
+    ("a staged error", [*limited_events(continue_on_error=False), *turn(1, call(0)),
+     call_checked("1.0"),
                         CallDecided("1.0", "answer", fault="error"),
                         CallEnded("1.0", text_result("no", is_error=True))],
      "error", "get_weather failed"),
-    ("repeats in one answer", [*begun(), *turn(1, *map(call, range(11))),
-                               *(checked(f"1.{place}") for place in range(11))],
+    ("repeats in one answer", [*limited_events(), *turn(1, *map(call, range(11))),
+                               *(call_checked(f"1.{place}") for place in range(11))],
      "max_repeats", "get_weather 10 times before"),
     ("by default turns come before repeats",
-     [*begun(), *(item for place in range(1, 11) for item in answered(place))], "max_turns", "10"),
-    ("turns come first", [*begun(max_turns=1, max_run_tokens=1, max_cost=0.1),
-                          *answered(1, K, 9.0)], "max_turns", "turn"),
-    ("then tokens", [*begun(max_run_tokens=1, max_cost=0.1), *answered(1, K, 9.0)],
+     [*limited_events(), *(item for place in range(1, 11) for item in turn_with_call(place))],
+      "max_turns", "10"),
+    ("turns come first", [*limited_events(max_turns=1, max_run_tokens=1, max_cost=0.1),
+                          *turn_with_call(1, K, 9.0)], "max_turns", "turn"),
+    ("then tokens", [*limited_events(max_run_tokens=1, max_cost=0.1), *turn_with_call(1, K, 9.0)],
      "max_run_tokens", "tokens"),
 ]  # fmt: skip
 
@@ -137,24 +158,26 @@ def test_a_limit_pauses_with_a_sentence_and_continue_goes_on(
 
 
 ON: list[tuple[str, list[Event]]] = [
-    ("a turn less", [*begun(max_turns=2), *answered(1)]),
-    ("a dropped turn is none", [*begun(max_turns=1), sent(1), ResponseFailed("http", "No.", 429),
+    ("a turn less", [*limited_events(max_turns=2), *turn_with_call(1)]),
+    ("a dropped turn is none", [*limited_events(max_turns=1), request_sent(1),
+     ResponseFailed("http", "No.", 429),
                                 TurnDropped(1)]),
-    ("a token less", [*begun(max_run_tokens=1001), *answered(1, K)]),
-    ("no limit of tokens", [*begun(), *answered(1, K)]),
-    ("a cent less", [*begun(max_cost=0.26), *answered(1, cost=0.25)]),
-    ("another prompt begins anew", [*begun(max_turns=1), *answered(1), *turn(2),
+    ("a token less", [*limited_events(max_run_tokens=1001), *turn_with_call(1, K)]),
+    ("no limit of tokens", [*limited_events(), *turn_with_call(1, K)]),
+    ("a cent less", [*limited_events(max_cost=0.26), *turn_with_call(1, cost=0.25)]),
+    ("another prompt begins anew", [*limited_events(max_turns=1), *turn_with_call(1), *turn(2),
                                     PromptAdded("more"), *turn(3, reason="pause")[:0]]),
-    ("a repeat less", [*begun(max_repeats=2), *answered(1), *answered(2)]),
+    ("a repeat less", [*limited_events(max_repeats=2), *turn_with_call(1), *turn_with_call(2)]),
     ("answered ones are no error", [
-        *begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"),
+        *limited_events(continue_on_error=False), *turn(1, call(0)), call_checked("1.0"),
         CallDecided("1.0", "deny"), CallEnded("1.0", text_result("no", is_error=True))]),
     ("cancelled by the user", [
-        *begun(continue_on_error=False), *turn(1, call(0)), checked("1.0"), run("1.0"),
+        *limited_events(continue_on_error=False), *turn(1, call(0)), call_checked("1.0"),
+         run("1.0"),
         CallStarted("1.0", 1),
         CallEnded("1.0", text_result("no", is_error=True, kind="interrupted"))]),
-    ("a denial is no failure", [*begun(continue_on_error=False), *turn(1, call(0)),
-                                checked("1.0"), CallDecided("1.0", "deny"),
+    ("a denial is no failure", [*limited_events(continue_on_error=False), *turn(1, call(0)),
+                                call_checked("1.0"), CallDecided("1.0", "deny"),
                                 CallEnded("1.0", text_result("no", is_error=True))]),
 ]  # fmt: skip
 
@@ -175,8 +198,8 @@ def test_the_limit_of_calls_decides_and_runs_so_many_and_continue_as_many_again(
     assert next_commands(session(*FIVE), ALL) == decided(0, 1)
     stop: list[Event] = [RunPaused("max_calls", "x"), RunResumed()]
     assert next_commands(session(*TWO_DONE, *stop), ALL) == decided(2, 3)
-    four = [*begun(max_calls_per_turn=2), *several(5, "1.0", "1.1"), *stop]
-    four += [event for id_ in ("1.2", "1.3") for event in (run(id_), *ran(id_))]
+    four = [*limited_events(max_calls_per_turn=2), *several(5, "1.0", "1.1"), *stop]
+    four += [event for id_ in ("1.2", "1.3") for event in (run(id_), *run_call(id_))]
     assert [row[0] for row in paused(four)] == ["max_calls"]
     assert next_commands(session(*four, *stop), ALL) == decided(4)
     stopped = [stop[0], RunStopped(), RunResumed()]
@@ -186,30 +209,30 @@ def test_the_limit_of_calls_decides_and_runs_so_many_and_continue_as_many_again(
 
 
 def test_a_raised_limit_counts_on_and_the_same_one_counts_since_continue() -> None:
-    two = [*begun(max_turns=2), *answered(1), *answered(2)]
+    two = [*limited_events(max_turns=2), *turn_with_call(1), *turn_with_call(2)]
     pause = RunPaused("max_turns", paused(two)[0][1])
     three = SettingsChanged(replace(settings(), limits=Limits(max_turns=3)))
     on = [*two, pause, three, RunResumed()]
     assert next_commands(session(*on)) == [AUTO]
     message = "3 turns were made, which is the limit; Continue allows as many again."
-    assert paused([*on, *answered(3)]) == [("max_turns", message)]
-    assert not paused([*two, pause, RunResumed(), *answered(3)])
+    assert paused([*on, *turn_with_call(3)]) == [("max_turns", message)]
+    assert not paused([*two, pause, RunResumed(), *turn_with_call(3)])
     since = "2 turns were made since Continue, which is the limit; Continue allows as many again."
-    again = [*two, pause, RunResumed(), *answered(3), *answered(4)]
+    again = [*two, pause, RunResumed(), *turn_with_call(3), *turn_with_call(4)]
     assert paused(again) == [("max_turns", since)]
     # What is raised, and reached all the same, does not pause at once again.
-    dear = [*begun(max_cost=0.1), *answered(1, K, 0.5)]
+    dear = [*limited_events(max_cost=0.1), *turn_with_call(1, K, 0.5)]
     more = SettingsChanged(replace(settings(), limits=Limits(max_cost=0.2)))
     assert next_commands(session(*dear, RunPaused("max_cost", "x"), more, RunResumed())) == [AUTO]
 
 
 @pytest.mark.parametrize("decision", ["answer", "deny"])
 def test_what_repeats_is_answered_or_denied_and_the_run_goes_on(decision: Any) -> None:
-    twice = [*begun(max_repeats=1), *answered(1), *turn(2, call(0), call(1, "look"))]
-    item = session(*twice, checked("2.0"), checked("2.1"))
+    twice = [*limited_events(max_repeats=1), *turn_with_call(1), *turn(2, call(0), call(1, "look"))]
+    item = session(*twice, call_checked("2.0"), call_checked("2.1"))
     (pause,) = next_commands(item, ALL)
     assert isinstance(pause, Record)
-    log = [*twice, checked("2.0"), checked("2.1"), pause.event]
+    log = [*twice, call_checked("2.0"), call_checked("2.1"), pause.event]
     log.append(CallDecided("2.0", decision, digest="digest", text="no"))
     (end,) = next_commands(session(*log), ALL)
     assert isinstance(end, Record)
@@ -220,7 +243,12 @@ def test_what_repeats_is_answered_or_denied_and_the_run_goes_on(decision: Any) -
 
 
 def test_saved_settings_alone_let_nothing_that_repeats_go_on() -> None:
-    twice = [*begun(max_repeats=1), *answered(1), *turn(2, call(0)), checked("2.0")]
+    twice = [
+        *limited_events(max_repeats=1),
+        *turn_with_call(1),
+        *turn(2, call(0)),
+        call_checked("2.0"),
+    ]
     more = SettingsChanged(replace(settings(), limits=Limits(max_repeats=9)))
     log = [*twice, RunPaused("max_repeats", "x"), more]
     assert next_commands(session(*log), ALL) == []
@@ -247,7 +275,13 @@ def test_what_is_beyond_the_limit_may_be_answered_but_does_not_run() -> None:
 
 def failing(*more: Event) -> list[Event]:
     """Three safe calls: the first has failed, the second runs, the third is decided."""
-    events = [*begun(continue_on_error=False), *several(3), run("1.0"), run("1.1"), run("1.2")]
+    events = [
+        *limited_events(continue_on_error=False),
+        *several(3),
+        run("1.0"),
+        run("1.1"),
+        run("1.2"),
+    ]
     events += [CallStarted("1.0", 1), CallStarted("1.1", 1)]
     return [*events, CallEnded("1.0", text_result("no", is_error=True)), *more]
 
@@ -278,31 +312,35 @@ def warned(events: list[Event]) -> list[str]:
 
 def test_a_limit_that_cannot_hold_says_so_once_in_a_run() -> None:
     for limits, text in (({"max_cost": 1.0}, "$1 "), ({"max_run_tokens": 9_000}, "9,000 tokens")):
-        events = [*begun(**limits), *answered(1)]
+        events = [*limited_events(**limits), *turn_with_call(1)]
         (message,) = warned(events)
         assert text in message
         assert "can't be enforced" in message
         (command,) = next_commands(session(*events))
         assert isinstance(command, Record)
         assert next_commands(session(*events, command.event)) == [AUTO]
-        second = [*events, command.event, *answered(2)]
+        second = [*events, command.event, *turn_with_call(2)]
         assert next_commands(session(*second)) == [AUTO]
-        anew = [*second, RunPaused("store"), RunResumed(), *answered(3)]
+        anew = [*second, RunPaused("store"), RunResumed(), *turn_with_call(3)]
         assert warned(anew) == [message]
 
 
 def test_what_is_known_counts_beside_what_is_not() -> None:
-    events = [*begun(max_cost=1.0), *answered(1), *answered(2, cost=1.0)]
+    events = [*limited_events(max_cost=1.0), *turn_with_call(1), *turn_with_call(2, cost=1.0)]
     assert [row[0] for row in paused(events)] == ["max_cost"]
 
 
 def test_a_try_that_failed_before_any_output_cost_nothing() -> None:
-    failed: list[Event] = [sent(1), ResponseFailed("http", "Too many.", 429)]
+    failed: list[Event] = [request_sent(1), ResponseFailed("http", "Too many.", 429)]
     retried = [*failed, RetryScheduled(1, 1, 1.0, 2_000, "429"), TurnDropped(1, automatic=True)]
-    events = [*begun(max_cost=1.0, max_run_tokens=9_000), *retried, *answered(2, K, 0.1)]
+    events = [
+        *limited_events(max_cost=1.0, max_run_tokens=9_000),
+        *retried,
+        *turn_with_call(2, K, 0.1),
+    ]
     assert next_commands(session(*events)) == [AUTO]
-    cut: list[Event] = [sent(1), *part(0), ResponseFailed("http", "x", 500), TurnDropped(1)]
-    assert warned([*begun(max_cost=1.0), *cut, *answered(2, K, 0.1)])
+    cut: list[Event] = [request_sent(1), *part(0), ResponseFailed("http", "x", 500), TurnDropped(1)]
+    assert warned([*limited_events(max_cost=1.0), *cut, *turn_with_call(2, K, 0.1)])
 
 
 @pytest.mark.parametrize(
@@ -318,7 +356,7 @@ def test_a_try_that_failed_before_any_output_cost_nothing() -> None:
     ],
 )
 def test_tokens(protocol: str, usage: Usage, total: int | None) -> None:
-    counted = read_and_written(protocol, usage)
+    counted = input_output_tokens(protocol, usage)
     assert (counted and sum(counted)) == total
 
 
@@ -331,12 +369,12 @@ def timed(*timed: tuple[int, Event]) -> Session:
 
 
 def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
-    first, prompt = begun(max_minutes=1.0)
+    first, prompt = limited_events(max_minutes=1.0)
     items, two = call(0, "look"), call(1, "look")
-    events: list[tuple[int, Event]] = [(0, first), (100, prompt), (100, sent(1))]
+    events: list[tuple[int, Event]] = [(0, first), (100, prompt), (100, request_sent(1))]
     events += [(105, e) for e in (*items, *two, ResponseEnded("calls"))]  # 5 s of the model
     for id_ in ("1.0", "1.1"):
-        events.append((105, checked(id_, parallel_safe=True)))
+        events.append((105, call_checked(id_, parallel_safe=True)))
         events.append((200, run(id_)))  # the user took their time
     events += [(200, CallStarted("1.0", 1)), (210, CallStarted("1.1", 1))]
     events += [(220, CallEnded("1.0", text_result("ok")))]
@@ -357,7 +395,7 @@ def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("name", "other", "same"),
     [
         ('{"a": 1, "b": [true, null]}', '{ "b":[true,null],"a":1.0 }', True),
         ("", "{}", True),
@@ -373,7 +411,7 @@ def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
         ("[" * 900 + "]" * 900, "[" * 900 + " " + "]" * 900, False),
     ],
 )
-def test_the_same_arguments(one: str, other: str, same: bool) -> None:
-    assert same_arguments(one, other) == same
-    assert same_arguments(other, one) == same
-    assert (idempotency_key("s", "1.0", one) == idempotency_key("s", "1.0", other)) == same
+def test_the_same_arguments(name: str, other: str, same: bool) -> None:
+    assert same_arguments(name, other) == same
+    assert same_arguments(other, name) == same
+    assert (idempotency_key("s", "1.0", name) == idempotency_key("s", "1.0", other)) == same

@@ -1,7 +1,7 @@
 """Defines limits: a row says what a provider refuses, ignores or may mishandle, and the source. The
 rows are in `NAME/limits.py`, those for both of OpenAI's protocols in `openai_chat/limits.py`.
 
-Lint uses a row's own words (`findings`), and so does the encoders' preflight (`foretell` in
+Lint uses a row's own words (`findings`), and so does the encoders' preflight (`preflight` in
 `encoder`); the server ends refuse by it in the provider's words (`check`). Pure.
 """
 
@@ -101,7 +101,7 @@ class SentTool:
     words: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tool: Tool, **changes: Any) -> SentTool:
+    def from_tool(cls, tool: Tool, **changes: Any) -> SentTool:
         """`tool` as the encoders send it."""
         sent_tool = cls(
             tool.name,
@@ -265,7 +265,7 @@ class Hit:
 
     def message(self, who: str, more: str = "") -> str:
         """The sentence in our words; `more` is appended to the place."""
-        place = at(self.place) + more
+        place = place_phrase(self.place) + more
         says = self.limit.says if "{at}" in self.limit.says else self.limit.says + "{at}"
         words = says.format_map({**self.values, "at": place})
         return f"{words if words[:1].isupper() else f'{who} {words}'}."
@@ -303,7 +303,7 @@ class LimitTable:
     def rows(self) -> tuple[Limit[Any], ...]:
         return (*self.of_tool, *self.of_schema, *self.of_request)
 
-    def without(self, subjects: Collection[str], *, families: bool = False) -> LimitTable:
+    def drop_rows(self, subjects: Collection[str], *, families: bool = False) -> LimitTable:
         """The table without the rows on these subjects, and without those for single `families` of
         models."""
 
@@ -326,14 +326,14 @@ class LimitTable:
         one refuses."""
         wanted = _wanted_rows(tool.strict, model)
         hits: dict[int, list[Hit]] = {id(row): [] for row in self.rows}
-        for hit in (*self._of_tool(tool, wanted), *self._of_schema(tool, wanted)):
+        for hit in (*self._tool_hits(tool, wanted), *self._schema_hits(tool, wanted)):
             hits[id(hit.limit)].append(hit)
         by_row = (self._to_findings(several, tool.strict) for several in hits.values())
         return list(chain.from_iterable(by_row))
 
     def group_findings(self, tools: Sequence[SentTool], model: str | None = None) -> list[Finding]:
         """The same for several tools in one request."""
-        hits = self._of_request(tools, _wanted_rows(False, model))
+        hits = self._request_hits(tools, _wanted_rows(False, model))
         return list(self._to_findings(list(hits), strict=False))
 
     def check(self, tools: Sequence[SentTool], model: str = "") -> None:
@@ -346,34 +346,34 @@ class LimitTable:
 
     def check_request(self, tools: Sequence[SentTool], model: str = "") -> None:
         """Raises the first refusal of the combination of these tools."""
-        self._raise_first(self._of_request(tools, _refusing(False, model)))
+        self._raise_first(self._request_hits(tools, _refusing_rows(False, model)))
 
     def check_tool(self, tool: SentTool, model: str = "") -> None:
         """Raises the first refusal of a tool by name, members or size."""
-        self._raise_first(self._of_tool(tool, _refusing(tool.strict, model)))
+        self._raise_first(self._tool_hits(tool, _refusing_rows(tool.strict, model)))
 
     def check_schema(
         self, tool: SentTool, model: str | None = None, *, only_strict: bool = False
     ) -> None:
         """Raises the first refusal of a schema of a tool or of a structured answer (without
         `model`: what all refuse), by all rows for schemas or only by those of strict mode."""
-        refusing = _refusing(tool.strict, model)
+        refusing = _refusing_rows(tool.strict, model)
 
         def wanted(row: Limit[Any]) -> bool:
             return refusing(row) and (row.severity == "strict" or not only_strict)
 
-        self._raise_first(self._of_schema(tool, wanted))
+        self._raise_first(self._schema_hits(tool, wanted))
 
     def _raise_first(self, hits: Iterable[Hit]) -> None:
         for hit in hits:
             raise hit.refusal(self.kind)
 
-    def _of_tool(self, tool: SentTool, wanted: _Wanted) -> Iterator[Hit]:
+    def _tool_hits(self, tool: SentTool, wanted: _RowFilter) -> Iterator[Hit]:
         for limit in filter(wanted, self.of_tool):
             if match := limit.finds(tool):
                 yield from _hits(limit, match, {**tool.words, "tool": tool})
 
-    def _of_schema(self, tool: SentTool, wanted: _Wanted) -> Iterator[Hit]:
+    def _schema_hits(self, tool: SentTool, wanted: _RowFilter) -> Iterator[Hit]:
         rows = list(filter(wanted, self.of_schema))
         for node in self.walk(tool.schema, strict=tool.strict):
             for limit in rows:
@@ -383,7 +383,7 @@ class LimitTable:
                     words = {**tool.words, "tool": tool, "node": node}
                     yield from _hits(limit, match, words, node.place)
 
-    def _of_request(self, tools: Sequence[SentTool], wanted: _Wanted) -> Iterator[Hit]:
+    def _request_hits(self, tools: Sequence[SentTool], wanted: _RowFilter) -> Iterator[Hit]:
         for limit in filter(wanted, self.of_request):
             if match := limit.finds(tools):
                 yield from _hits(limit, match, tools[0].words)
@@ -409,15 +409,15 @@ class LimitTable:
             )
 
 
-_Wanted = Callable[[Limit[Any]], bool]
+_RowFilter = Callable[[Limit[Any]], bool]
 
 
-def _refusing(strict: bool, model: str | None) -> _Wanted:
+def _refusing_rows(strict: bool, model: str | None) -> _RowFilter:
     """Selects the rows that refuse a tool in known words."""
     return lambda row: bool(row.refusal) and row.refuses(strict, model)
 
 
-def _wanted_rows(strict: bool, model: str | None) -> _Wanted:
+def _wanted_rows(strict: bool, model: str | None) -> _RowFilter:
     """Selects all rows, or those by which `model` refuses."""
     return lambda row: model is None or row.refuses(strict, model)
 
@@ -434,7 +434,7 @@ def _hits(
         yield Hit(limit, {**words, **values}, place, pointer_)
 
 
-def at(place: Place) -> str:
+def place_phrase(place: Place) -> str:
     """` at /properties/x`, or "" for the root."""
     return f" at {pointer(place)}" if place else ""
 
@@ -462,7 +462,7 @@ def odd_members(
     ]
 
 
-def has(*names: str) -> Callable[[Node], bool]:
+def has_keyword(*names: str) -> Callable[[Node], bool]:
     """Matches a schema with any of these keywords."""
     sought = frozenset(names)
     return lambda node: not sought.isdisjoint(node.keys)

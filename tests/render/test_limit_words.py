@@ -17,7 +17,7 @@ from playground.core.events import (
     Usage,
 )
 from playground.core.settings import Limits
-from playground.render.limits import (
+from playground.render.limit_words import (
     LIFTED,
     bounds,
     limit_text,
@@ -25,10 +25,10 @@ from playground.render.limits import (
     money,
     pause,
     paused_words,
-    spent,
+    spent_words,
 )
 from tests.factories import Log, settings, turn_with_calls
-from tests.render.page import Live, Page, at
+from tests.render.page import Live, Page, page_after
 
 A, B, UNCOUNTED = Usage(1000, 200), Usage(3000, 10), Usage()
 
@@ -129,7 +129,7 @@ def continued() -> Log:
     ],
 )
 def test_what_the_run_took(log: Log, words: str) -> None:
-    assert spent(log.session()) == words
+    assert spent_words(log.session()) == words
 
 
 @pytest.mark.parametrize(("event", "sentence", "raises", "value"), PAUSES)
@@ -138,17 +138,17 @@ def test_each_pause_has_a_sentence_and_a_way_on(
 ) -> None:
     log = turn_with_calls(("get_weather", {}))
     log.add(SettingsChanged(LIMITED), event)
-    matches = pause(log.session())
-    assert matches is not None
-    assert sentence in matches.sentence
-    assert matches.sentence.endswith(".")
-    assert (matches.raises, matches.value) == (raises, value)
+    sentences = pause(log.session())
+    assert sentences is not None
+    assert sentence in sentences.sentence
+    assert sentences.sentence.endswith(".")
+    assert (sentences.raises, sentences.value) == (raises, value)
     assert paused_words(event.limit).startswith("paused")
-    notice = at(log.events, len(log.events)).tree.find("pause")
+    notice = page_after(log.events, len(log.events)).tree.find("pause")
     assert notice is not None
     fields = [node.attributes["name"] for node in notice.walk() if "name" in node.attributes]
     assert [field for field in fields if field != "pause"] == (
-        [raises] if raises else ["continue_on_error"] * matches.forgives
+        [raises] if raises else ["continue_on_error"] * sentences.forgives
     )
     pauses = [node.attributes["value"] for node in notice.walk()
               if node.attributes.get("name") == "pause"]  # fmt: skip
@@ -163,14 +163,14 @@ def test_each_pause_has_a_sentence_and_a_way_on(
 def test_a_limit_at_its_most_or_none_is_not_raised() -> None:
     for changed in (Limits(max_turns=1000), Limits(max_turns=600)):
         log = Log().start(settings(limits=changed)).prompt().request().end("stop")
-        matches = pause(log.add(RunPaused("max_turns", "x.")).session())
-        assert matches is not None
-        assert matches.value == ("" if changed.max_turns == 1000 else "1000")
+        sentences = pause(log.add(RunPaused("max_turns", "x.")).session())
+        assert sentences is not None
+        assert sentences.value == ("" if changed.max_turns == 1000 else "1000")
     # The limit was lifted while the run was paused.
     log = Log().start(settings(limits=Limits(max_cost=0.0))).prompt().request().end("stop")
-    matches = pause(log.add(RunPaused("max_cost", "x.")).session())
-    assert matches is not None
-    assert matches.raises == ""
+    sentences = pause(log.add(RunPaused("max_cost", "x.")).session())
+    assert sentences is not None
+    assert sentences.raises == ""
 
 
 def test_stop_ends_a_pause_and_who_stopped_is_told() -> None:
@@ -183,9 +183,9 @@ def test_stop_ends_a_pause_and_who_stopped_is_told() -> None:
         stopped.sentence == "You stopped the run; 2 calls are open. Press Continue to decide them."
     )
     by_rule = turn_with_calls(("get_weather", {})).add(RunStopped("no weather", "1.1"))
-    matches = pause(by_rule.session())
-    assert matches is not None
-    assert matches.sentence.startswith(
+    sentences = pause(by_rule.session())
+    assert sentences is not None
+    assert sentences.sentence.startswith(
         "The rule “no weather” stopped the run here; 1 call is open."
     )
     assert pause(Log().start().prompt().request().end("stop").add(RunStopped()).session()) is None
