@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -31,6 +32,12 @@ GOOD = Tool(
         "additionalProperties": False,
     },
 )
+
+
+def is_web_address(source: str) -> bool:
+    """Whether this is one https address with a host, which a reader can open."""
+    parts = urlsplit(source)
+    return parts.scheme == "https" and bool(parts.hostname) and len(source.split()) == 1
 
 
 def with_parameter(**schema: Any) -> Tool:
@@ -148,4 +155,24 @@ def test_vendor_limits_when_they_are_listed_are_known_profiles_with_sources() ->
     for profile, table in VENDOR_LIMITS.items():
         assert SHIPPED[profile].profile.protocol == table.protocol
         assert table.rows
-        assert all(row.source.words.startswith("https://github.com/") for row in table.rows)
+        assert [
+            row.source.words for row in table.rows if not is_web_address(row.source.words)
+        ] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "accepted"),
+    [
+        ("https://github.com/openai/openai-python/issues/1", True),
+        ("https://docs.mistral.ai/capabilities/function_calling", True),
+        ("http://docs.mistral.ai/capabilities", False),
+        ("https:///capabilities", False),
+        ("https://docs.mistral.ai and another page", False),
+        ("Groq's documentation", False),
+        ("", False),
+    ],
+)
+def test_source_when_it_is_an_https_address_with_a_host_is_accepted(
+    source: str, accepted: bool
+) -> None:
+    assert is_web_address(source) is accepted
