@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from playground.commands.run import read_tools
 from playground.protocols.lint import Finding
 from tests.commands.conftest import Typed
 from tests.servers import run_command
@@ -119,6 +120,20 @@ def test_a_file_of_another_kind_is_refused_with_what_it_is(
     assert (code, out) == (2, "")
     assert what in errors
     assert "not a tool" in errors
+
+
+def test_python_file_when_its_path_is_relative_is_read_as_by_run(
+    run_cli: Typed, tmp_path: Path
+) -> None:
+    """Relative to the file with the tools, not to the folder in which the command runs."""
+    (tmp_path / "mine").mkdir()
+    config = {"file": "tools.py", "function": "look_up"}
+    path = put(
+        tmp_path / "mine", "tools.json", {**SOUND, "answered_by": "python", "config": config}
+    )
+    (tool,) = read_tools(path)
+    assert tool["config"]["file"] == str(tmp_path / "mine" / "tools.py")
+    assert run_cli("lint", "mine/tools.json") == (0, "", "")
 
 
 def test_a_tool_of_a_provider_is_left_out_and_named(run_cli: Typed, tmp_path: Path) -> None:

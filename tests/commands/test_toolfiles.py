@@ -102,6 +102,8 @@ def test_a_file_of_more_tools_than_are_read_is_refused_whole(
     path = tmp_path / "many.json"
     path.write_text(json.dumps([MOCK | {"name": name} for name in "abc"]))
     assert len(read_tools(path)) == 3
-    monkeypatch.setattr("playground.commands.run.import_tools", partial(import_tools, most=2))
+    monkeypatch.setattr(
+        "playground.commands.tool_files.import_tools", partial(import_tools, most=2)
+    )
     with pytest.raises(BadInput, match=r"many\.json has more than 2 tools"):
         read_tools(path)

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from playground import config
+from playground.commands.tool_files import read_tool_file
 from playground.core.errors import BadInput
 from playground.core.settings import PROTOCOLS
 from playground.exchange.schema_dialects import from_openapi_schema
 from playground.exchange.text_places import ToolLines
 from playground.exchange.tool_entry import UNANSWERED, ImportedTool, ImportedTools
-from playground.exchange.tool_import import import_tools
 from playground.protocols.lint import WORST, Finding, Fix, findings, tool_group_findings
 from playground.protocols.rewrite import apply_rewrite
 from playground.protocols.tool_limits import ERRORS
@@ -133,14 +133,13 @@ def _providers(text: str) -> tuple[str, ...]:
 def _read(path: Path) -> tuple[ImportedTools, str]:
     """The tools of a file, and its text. BadInput if it has none."""
     try:
-        text = config.read_file(path, MOST_BYTES).decode("utf-8-sig")
+        imported, text = read_tool_file(path, MOST_BYTES)
     except OSError as error:
         why = error.strerror or type(error).__name__
         split = " If it is too large, split it." if error.errno == errno.EFBIG else ""
         raise BadInput(f"Cannot read {path} ({why}); name a readable file.{split}") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text. Name a file with tools.") from error
-    imported = import_tools(text, str(path))
     if imported.problem or not imported.tools:
         why = imported.problem or "It has no tools."
         raise BadInput(f"{path}: {why}")

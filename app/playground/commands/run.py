@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from playground import config
 from playground.commands.own_simulator import engine_beside_simulator
 from playground.commands.sockets import SIGNALS, run_loop
+from playground.commands.tool_files import read_tool_file
 from playground.core.errors import BadInput, PlaygroundError
 from playground.core.events import (
     CallChecked,
@@ -44,7 +45,6 @@ from playground.core.settings import SIMULATOR_URL, Limits
 from playground.engine.engine import Engine
 from playground.engine.settings import keys_for, settings_from
 from playground.exchange.parsers import MOST_BYTES
-from playground.exchange.tool_import import import_tools
 from playground.net.client import HttpClient, NetworkError
 from playground.net.keys import is_loopback, origin
 from playground.protocols.framing import Framer
@@ -299,13 +299,12 @@ def read_tools(path: Path, *, plain: bool = False) -> list[Any]:
     """The tools of a file in any known format; relative paths in it are relative to its folder.
     `plain` refuses a pipe."""
     try:
-        text = config.read_file(path, MOST_BYTES, plain=plain).decode("utf-8")
+        imported, _ = read_tool_file(path, MOST_BYTES, plain=plain)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(
             f"Cannot read {path} ({reason}); name a readable file, or a group such as `examples`."
         ) from error
-    imported = import_tools(text, os.path.abspath(path))
     tools = [tool for tool in imported.tools if tool.runner is None]
     for tool in imported.tools:
         if tool.runner is not None:
