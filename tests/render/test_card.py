@@ -308,10 +308,11 @@ def test_arriving_call_when_drawn_has_its_controls_without_forms_and_keys() -> N
     before, _, reserved = drawn.partition('<div class="coming" inert aria-hidden="true">')
     for word in ("Run", "Edit &amp; run", "by hand", "Deny", "Always"):
         assert word in reserved
-    for usable in ("data-key", "<input", "<textarea", "hx-post", "action="):
+    for usable in ("data-key", "<input", "<textarea", "hx-post", "hx-get", "href=", "action="):
         assert usable not in reserved
         assert usable not in before
     asking = html_of(log_with_call("get_weather", {"city": "Paris"})).partition("<footer")[2]
     assert "inert" not in asking
     assert asking.count('<details name="act-') == reserved.count('<details name="act-') == 4
     assert 'data-key="a"' in asking
+    assert "Choose a rule for calls like this one" in asking
