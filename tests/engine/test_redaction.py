@@ -25,6 +25,7 @@ from playground.core.events import (
     ResponseFailed,
     SettingsChanged,
     TaskEnded,
+    TaskStarted,
 )
 from playground.core.providers import SIMULATOR
 from playground.core.serialization import from_row, to_row
@@ -35,12 +36,12 @@ from playground.engine.engine import Engine
 from playground.engine.export_session import read_bundle, redact_bundle
 from playground.engine.redaction import redact_event
 from playground.engine.sessions import SessionStore
-from playground.engine.tool_runs import ProgressSaver
+from playground.engine.tool_runs import ProgressSaver, task_writer
 from playground.engine.verify import Difference, verify
 from playground.exchange.bundle import write_session
 from playground.executors.executor import Invocation
 from playground.secrets.redaction import Redactor
-from tests.engines import ALLOW_ALL, create_session, run_engine, run_prompt
+from tests.engines import ALLOW_ALL, create_session, events_of, run_engine, run_prompt
 from tests.net.test_client import serving
 from tests.tables import rest_slow
 from tests.waiting import wait_while_running
@@ -63,6 +64,7 @@ EVENTS: tuple[Event, ...] = (
     CallDecided("1.0", "answer", text=SAID),
     CallProgressed("1.0", SAID),
     CallProgressed("1.0", "", output=SAID),
+    TaskStarted("call-1-0", "1.0", f"echo {SAID}"),
     TaskEnded("call-1-0", "done", text_result(SAID)),
     CallEnded("1.0", text_result(SAID)),
     CallEnded("1.0", text_result("made up"), text_result(SAID)),
@@ -85,8 +87,8 @@ NOT_MASKED = {
     *("SessionForked.parent", "RequestReceived.digest", "AnswerPassed.sha256"),
     # Words of this program, and of rules, which are checked when they are saved.
     *("RetryScheduled.reason", "CallChecked.asks", "CallDecided.rule", "CallReturned.why"),
-    *("TaskStarted.title", "TaskEnded.how", "RunPaused.limit", "RunPaused.message"),
-    *("RunStopped.rule", "AnswerPassed.says"),
+    *("TaskEnded.how", "RunPaused.limit", "RunPaused.message", "RunStopped.rule"),
+    "AnswerPassed.says",
 }
 """Texts of events in which `redact_event` replaces nothing."""
 
@@ -267,3 +269,21 @@ async def test_a_key_that_comes_back_in_pieces_is_in_no_row(tmp_path: Path, echo
         if path.is_file():
             assert CANARY.encode() not in path.read_bytes(), path
             assert ESCAPED.encode() not in path.read_bytes(), path
+
+
+async def test_title_of_a_background_task_when_it_has_a_key_is_masked_in_the_database(
+    tmp_path: Path,
+) -> None:
+    """The title is made from the arguments of a call, which may have a key."""
+    async with run_engine(tmp_path, environment={"MY_LLM_KEY": CANARY}) as engine:
+        await engine.confirm("MY_LLM_KEY", "https://127.0.0.1:9")
+        engine.keys.key_for(Profile("p", "openai_chat", "https://127.0.0.1:9", "MY_LLM_KEY", "m"))
+        session = await run_prompt(engine, "What is 17 * 23?", "calculator")
+        (call,) = session.waiting
+        title = f"curl -H 'x-api-key: {CANARY}'"
+        await task_writer(engine.sessions)(session.id, TaskStarted("task-1-0", call.id, title))
+        (started,) = events_of(await engine.log.events(session.id), TaskStarted)
+        assert started.title == f"curl -H 'x-api-key: {STARS}'"
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert CANARY.encode() not in path.read_bytes(), path

@@ -44,6 +44,7 @@ from playground.core.events import (
     SessionStarted,
     SettingsChanged,
     TaskEnded,
+    TaskStarted,
     Warned,
 )
 from playground.core.rules import Rule
@@ -123,6 +124,8 @@ def redact_event(event: Event, redactor: Redactor) -> Event:
             return replace(
                 event, text=text(event.text), output=text(event.output), real=masked_real
             )
+        case TaskStarted():
+            return replace(event, title=text(event.title))
         case TaskEnded(result=ToolResult() as result):
             return replace(event, result=_mask_result(result, redactor))
         case CallDecided(arguments=arguments):
