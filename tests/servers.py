@@ -1,4 +1,4 @@
-"""A server as a script sees it, and `playground serve` in a process of its own.
+"""A server as a script sees it; `playground serve` and `simulate` in processes of their own.
 
 For tests and benches. Knows the command line and the JSON API, and imports nothing of the package:
 a bench may start the server of another checkout.
@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
@@ -98,17 +98,12 @@ class RunningServer:
 
 
 @dataclass(kw_only=True, eq=False)
-class ServerProcess(RunningServer):
-    """A server in a process of its own."""
+class CommandProcess:
+    """A command that serves, in a process of its own."""
 
     process: subprocess.Popen[str]
     line: str
-    """What it printed, with the link."""
-
-    @classmethod
-    def from_line(cls, line: str, process: subprocess.Popen[str], db: Path) -> ServerProcess:
-        url, _, token = line.strip().partition(" on ")[2].partition("/?token=")
-        return cls(url=url.rstrip("/"), token=token, db=db, process=process, line=line)
+    """What it printed first, with its address."""
 
     def kill(self) -> None:
         """Ends it as a power cut would."""
@@ -128,27 +123,63 @@ class ServerProcess(RunningServer):
         self.process.stdout.close()
 
 
-def launch_server(db: Path, *words: str, **changes: str) -> ServerProcess:
-    """Starts `playground serve` on a free port; returns when it has printed its line.
-    The caller ends it."""
-    with (db.parent / "server.log").open("a") as log:
-        process = subprocess.Popen(
-            command("serve", "--port", "0", "--db", str(db), *words),
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=db.parent,
-            env=environment(**changes),
-        )
+@dataclass(kw_only=True, eq=False)
+class ServerProcess(CommandProcess, RunningServer):
+    """A server in a process of its own."""
+
+    @classmethod
+    def from_line(cls, line: str, process: subprocess.Popen[str], db: Path) -> ServerProcess:
+        url, _, token = line.strip().partition(" on ")[2].partition("/?token=")
+        return cls(url=url.rstrip("/"), token=token, db=db, process=process, line=line)
+
+
+@dataclass(kw_only=True, eq=False)
+class SimulatorProcess(CommandProcess):
+    """`playground simulate` in a process of its own; it answers at `url`."""
+
+    url: str
+
+
+def _launch(
+    *words: str, cwd: Path, changes: Mapping[str, str], stderr: IO[str] | None = None
+) -> tuple[subprocess.Popen[str], str]:
+    """Starts a command; returns when it has printed a line, "" if none comes in time."""
+    process = subprocess.Popen(
+        command(*words),
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        cwd=cwd,
+        env=environment(**changes),
+    )
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
-        line = process.stdout.readline() if selector.select(START_S) else ""
+        return process, process.stdout.readline() if selector.select(START_S) else ""
+
+
+def launch_server(db: Path, *words: str, **changes: str) -> ServerProcess:
+    """Starts `playground serve` on a free port; returns when it has printed its line.
+    The caller ends it."""
+    words = ("serve", "--port", "0", "--db", str(db), *words)
+    with (db.parent / "server.log").open("a") as log:
+        process, line = _launch(*words, cwd=db.parent, changes=changes, stderr=log)
+    server = ServerProcess.from_line(line, process, db)
     if "Playground on" not in line:
-        process.kill()
-        process.wait(END_S)
+        server.close()
         raise AssertionError((db.parent / "server.log").read_text())
-    return ServerProcess.from_line(line, process, db)
+    return server
+
+
+@contextmanager
+def run_simulator_process(folder: Path, *words: str, **changes: str) -> Iterator[SimulatorProcess]:
+    """`playground simulate` in `folder` for as long as the block lasts, on a free port unless
+    `words` say otherwise; `changes` are those of its environment."""
+    process, line = _launch("simulate", *words, cwd=folder, changes=changes)
+    url = line.partition(" on ")[2].partition(" ")[0]
+    with closing(SimulatorProcess(process=process, line=line, url=url)) as simulator:
+        assert "Simulator on" in line, f"playground simulate printed {line!r}."
+        yield simulator
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from tests.commands.conftest import Typed
 from tests.commands.conftest import run_cli as run_cli  # the fixture
 from tests.in_process import run_server
-from tests.servers import END_S, ROOT, START_S, command, environment, run_command
+from tests.servers import ROOT, START_S, environment, run_command, run_simulator_process
 
 EXAMPLES = ROOT / "examples"
 README = (EXAMPLES / "README.md").read_text("utf-8")
@@ -55,16 +54,8 @@ def test_the_tools_are_accepted_by_every_provider(run_cli: Typed) -> None:
 def test_the_scenario_answers_about_an_order(tmp_path: Path) -> None:
     words = find_command("simulate")
     words[words.index("--port") + 1] = "0"
-    process = subprocess.Popen(
-        command(*words, "--pace", "0"),
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=EXAMPLES,
-        env=environment(),
-    )
-    assert process.stdout is not None
-    try:
-        url = process.stdout.readline().split(" on ")[1].split()[0]
+    with run_simulator_process(EXAMPLES, *words[1:], "--pace", "0") as simulator:
+        url = simulator.url
         asks = [each.replace("http://127.0.0.1:9000", url) for each in find_command("my order")]
         tools = str(EXAMPLES / "tools.json")
         asks = [tools if each == "./tools.json" else each for each in asks]
@@ -72,12 +63,7 @@ def test_the_scenario_answers_about_an_order(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert '{"state": "shipped", "days": 2}' in done.stdout
         assert "Order A1000 is shipped" in done.stdout
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(END_S) == 0
-    finally:
-        process.kill()
-        process.wait(END_S)
-        process.stdout.close()
+        assert simulator.end() == 0
 
 
 def test_the_script_runs_the_calls_and_prints_the_answer(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
-import subprocess
 from pathlib import Path
 
 import httpx
@@ -15,35 +13,25 @@ import pytest
 from playground.commands.simulate import load_scenario
 from playground.simulator.scenario import CodingAgent, Scenario, ScenarioChoices
 from tests.commands.conftest import Typed
-from tests.servers import END_S, NO_TLS, ROOT, command, environment
+from tests.servers import NO_TLS, ROOT, run_simulator_process
 
 
 @pytest.mark.slow
 def test_it_answers_and_ends(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("simulate", "--pace", "0"),
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment(),
-    )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    url = line.split(" on ")[1].split()[0]
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
-    answer = httpx.post(
-        url + "/openai/v1/chat/completions",
-        json=body,
-        headers={"authorization": "Bearer any"},
-        timeout=30,
-        trust_env=False,
-        verify=NO_TLS,
-    )
-    assert answer.json()["choices"][0]["finish_reason"] == "stop"
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(END_S) == 0
-    assert process.stdout.read() == ""
-    process.stdout.close()
+    with run_simulator_process(tmp_path, "--pace", "0") as simulator:
+        answer = httpx.post(
+            simulator.url + "/openai/v1/chat/completions",
+            json=body,
+            headers={"authorization": "Bearer any"},
+            timeout=30,
+            trust_env=False,
+            verify=NO_TLS,
+        )
+        assert answer.json()["choices"][0]["finish_reason"] == "stop"
+        assert simulator.end() == 0
+        assert simulator.process.stdout is not None
+        assert simulator.process.stdout.read() == ""
 
 
 def test_a_script_that_cannot_be_read(tmp_path: Path, run_cli: Typed) -> None:
@@ -74,21 +62,11 @@ def test_the_example_of_the_documentation_plays_as_it_says(
     first, second = (shlex.split(words) for _, _, words in lines)
     name, _, key = lines[1][0].strip().partition("=")
     (tmp_path / first[-1]).write_text(example)
-    with subprocess.Popen(
-        command(*("0" if word == "9000" else word for word in first)),
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        env=environment(),
-    ) as process:
-        assert process.stdout is not None
-        try:
-            url = process.stdout.readline().split(" on ")[1].split()[0]
-            words = [word.replace("http://127.0.0.1:9000", url) for word in second]
-            monkeypatch.setenv(name, key)
-            code, out, errors = run_cli(*words, "--json")
-        finally:
-            process.kill()
+    flags = ["0" if word == "9000" else word for word in first[1:]]
+    with run_simulator_process(tmp_path, *flags) as simulator:
+        words = [word.replace("http://127.0.0.1:9000", simulator.url) for word in second]
+        monkeypatch.setenv(name, key)
+        code, out, errors = run_cli(*words, "--json")
     assert (code, errors) == (0, "")
     items = [json.loads(line) for line in out.splitlines()]
     kinds = [item["part_kind"] for item in items if item["kind"] == "part_started"]

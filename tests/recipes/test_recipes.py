@@ -7,16 +7,14 @@ here. The recipe of a protocol is in tests/protocols/test_recipe.py.
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.recipes.conftest import ProgramCopy
 from tests.schema.test_documents import write_copies
-from tests.servers import END_S, ROOT, command, environment
+from tests.servers import ROOT, run_simulator_process
 
 pytestmark = pytest.mark.slow
 
@@ -98,33 +96,14 @@ asyncio.run(main())
 """
 
 
-@contextmanager
-def simulator(folder: Path) -> Iterator[str]:
-    """The address of a simulator of the unchanged program, which asks for a key."""
-    process = subprocess.Popen(
-        command("simulate", "--pace", "0"),
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env=environment(),
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().split(" on ")[1].split()[0]
-    finally:
-        process.kill()
-        process.wait(END_S)
-        process.stdout.close()
-
-
 def write_tools(folder: Path, *tools: Mapping[str, object]) -> str:
     (folder / "tools.json").write_text(json.dumps(tools or TOOLS))
     return "./tools.json"
 
 
 def test_a_provider_is_one_row(program: ProgramCopy) -> None:
-    with simulator(program.root) as url:
-        row = PROVIDER.format(url=f"{url}/openai/v1")
+    with run_simulator_process(program.root, "--pace", "0") as simulator:  # the unchanged program
+        row = PROVIDER.format(url=f"{simulator.url}/openai/v1")
         start = "REMOTE: tuple[Provider, ...] = ("
         program.replace("core/providers.py", f"{start}\n", start + row)
         done = program.run("run", "Hello", "--profile", "acme", "--json", ACME_API_KEY="any")
