@@ -552,9 +552,9 @@ class Log:
         read = [[*row[:-2], *map(_text, row[-2:])] for row in rows[:limit]]
         return [PastResult(*row) for row in read]
 
-    async def denied_calls(self, name: str, *, limit: int = 100) -> list[str]:
-        """The arguments (JSON) of the calls of the tool `name` that a user denied, newest first;
-        also of deleted sessions, because a denial stays valid."""
+    async def denied_calls(self, name: str, *, limit: int) -> list[str]:
+        """The arguments (JSON) of the last calls of the tool `name` that a user denied, newest
+        first; also of deleted sessions, because a denial stays valid."""
         since = self.position - PAST_ROWS
         rows = await self._db.rows(
             _DENIED,
