@@ -29,7 +29,8 @@ ERRORS: tuple[Severity, ...] = ("unsatisfiable", "refused")
 """Severities of a tool that cannot be used as it is."""
 
 Fix = Literal["", "strict", "gemini", "inline", "drop", "rename"]
-"""The rewrite of `rewrite.py` that fixes it."""
+"""The rewrite of `rewrite.py` that fixes it; `playground lint --json` prints these values. "rename"
+corrects a misspelled name in `required`: no tool and no property gets another name."""
 
 Match = bool | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """The result of a predicate: a bool; or, if it matches, the values for the message, or several of
