@@ -2,10 +2,9 @@
 
     python -m bench.constructs
 
-A row for each construct of tests/simulator/constructs.py, then the limits themselves, then their
-sources. Constructs of which all providers say the same share a row, and so do limits that differ in
-nothing but the keyword. tests/simulator/test_constructs.py holds the document equal to this, and
-proves what it says.
+The page has a row for each construct of tests/simulator/constructs.py, then the limits, then their
+sources. Constructs with equal cells share a row, and so do limits that differ only in the keyword.
+tests/simulator/test_constructs.py checks that the document is up to date and correct.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "Gemini": ("gemini",),
     "Ollama": ("ollama",),
 }
-"""The protocols of each column. Where those of one differ, its cell names both."""
+"""The protocols of each column. If they differ, the cell names both."""
 SHORT_NAMES = {CHAT: "Chat", RESPONSES: "Responses"}
 HEADINGS = {
     "anthropic": "Anthropic",
-    CHAT: "OpenAI Chat, and what it shares with Responses",
-    RESPONSES: "OpenAI Responses alone",
+    CHAT: "OpenAI: both APIs, or Chat Completions alone",
+    RESPONSES: "OpenAI: Responses alone",
     "gemini": "Gemini",
     "ollama": "Ollama",
 }
@@ -48,38 +47,44 @@ VERDICTS: dict[Severity, str] = {
     "ignored": "ignored",
     "strict": "not strict",
 }
-"""What a cell says, the worst first."""
-TAKEN = "taken"
+"""The words of a cell, the worst first."""
+ACCEPTED = "accepted"
 PLACE = "\0"
 MODES: dict[Severity, str] = {"strict": "strict", "ignored": "ignored", "weak": "advice"}
 HEAD = """\
-# Constructs of tools, and what each provider makes of them
+# What providers accept in tools
 
-This page says which parts of a tool's JSON Schema, name and description each provider takes. It is
-written by `python -m bench.constructs` from the tables of limits, `protocols/NAME/limits`. Tests
-prove every cell: our encoder makes the request and foretells what comes, the strict end of the
-simulator takes or refuses it, and lint says the same.
+This page lists constructs of a tool's JSON Schema, name and description, and what each provider
+does with them. `python -m bench.constructs` generates it from the tables of limits in
+`protocols/NAME/limits`. Tests check every cell: for the request that the program sends, the
+preflight, the simulator's strict check and lint must agree with the cell.
 
 | cell | meaning |
 | --- | --- |
-| taken | accepted |
-| not strict | accepted, but refused of a tool that is strict |
-| **refused** | status 400 |
-| ignored | accepted, and in part without effect |
-| 7 | a source, listed [below](#sources) |
-| (i) | inferred: nobody saw the real answer |
+| accepted | the provider accepts it |
+| not strict | accepted, but refused if the tool is strict |
+| **refused** | refused with status 400 |
+| ignored | accepted, but a part of it has no effect |
+| 7 | the number of a source, listed [below](#sources) |
+| (i) | inferred: no real answer of the provider was seen |
 """
 LIMITS_HEAD = """\
 ## Limits
 
-What lint and the notes before a request say, and the words with which the simulator refuses. … is
-what they name. A mode of *strict* holds for strict tools alone; *ignored* is accepted without
-effect; *advice* is no refusal.
+The first column is the sentence of lint and of the preflight. The third column is the error message
+of the simulator. An … stands for a name or a value of the tool.
+
+| mode | meaning |
+| --- | --- |
+| (empty) | refused, whether the tool is strict or not |
+| strict | refused only if the tool is strict |
+| ignored | accepted, but without effect |
+| advice | some models or servers refuse it, or it may cause errors |
 """
 
 
 class Sources:
-    """The sources in the order in which they are first named, numbered from 1."""
+    """The sources, numbered from 1 in the order of their first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -94,8 +99,8 @@ class Sources:
 
 @dataclass(frozen=True)
 class LimitRow:
-    """A limit for a reader. PLACE stands for its `keyword` in `says` and `refusal`, if there is
-    one."""
+    """A limit as a row of the page. PLACE stands for its `keyword`, if it has one, in `says` and
+    `refusal`."""
 
     mode: str
     says: str
@@ -116,11 +121,11 @@ def construct_lines(constructs: Iterable[Construct], sources: Sources) -> list[s
     for construct in constructs:
         cells = tuple(column_cell(construct.tool, names, sources) for names in COLUMNS.values())
         rows.setdefault(cells, []).append(escape(construct.about))
-    taken_by_all = rows.pop((TAKEN,) * len(COLUMNS), [])
+    accepted_by_all = rows.pop((ACCEPTED,) * len(COLUMNS), [])
     return [
-        "## Taken by all",
+        "## Accepted by all",
         "",
-        *(f"- {about}" for about in taken_by_all),
+        *(f"- {about}" for about in accepted_by_all),
         "",
         "## Where providers differ",
         "",
@@ -138,13 +143,13 @@ def column_cell(tool: Tool, protocols: Sequence[str], sources: Sources) -> str:
 
 
 def protocol_cell(tool: Tool, protocol: str, sources: Sources) -> str:
-    """The worst that lint finds, and its sources; what models mishandle aside."""
+    """The worst finding of lint, without advice, and its sources."""
     lint_findings = [finding for finding in findings(tool, (protocol,)) if finding.protocol]
     for severity, verdict in VERDICTS.items():
         if worst := [finding for finding in lint_findings if finding.severity == severity]:
             marks = dict.fromkeys(sources.mark(citation(finding)) for finding in worst)
             return f"{verdict} {', '.join(marks)}"
-    return TAKEN
+    return ACCEPTED
 
 
 def citation(finding: Finding) -> Citation:
@@ -152,7 +157,7 @@ def citation(finding: Finding) -> Citation:
 
 
 def limit_lines(sources: Sources) -> list[str]:
-    """Every row of the tables, each once, in our words and the provider's."""
+    """Every row of the tables once, with our sentence and the provider's message."""
     tables = [(HEADINGS[name], LIMITS[name]) for name in PROTOCOLS]
     tables.append(("Gemini, schemas in `parameters`", gemini.PLAIN))
     lines = [LIMITS_HEAD]
@@ -163,7 +168,7 @@ def limit_lines(sources: Sources) -> list[str]:
         lines += [
             f"### {heading}",
             "",
-            f"| {table.who} … | mode | refused by | from |",
+            f"| {table.who} … | mode | error message | source |",
             "| --- | --- | --- | --- |",
             *merged_rows(limit_row(limit, sources) for limit in limits),
             "",
@@ -202,14 +207,14 @@ def merged_rows(rows: Iterable[LimitRow]) -> list[str]:
 
 
 def readable(template: str) -> str:
-    """The words of a limit, with … for what they name."""
+    """The words of a limit, with … for a name or a value."""
     words = escape(template.replace("{at}", "").replace("{why}", "")).strip()
     braces = {"{{": "{", "}}": "}"}
     return re.sub(r"\{\{|\}\}|\{[^{}]+\}", lambda hole: braces.get(hole[0], "…"), words)
 
 
 def escape(text: str) -> str:
-    """`text` as it stands in a cell."""
+    """`text` as it is written in a cell."""
     return text.replace("|", r"\|").replace("<", "&lt;")
 
 

@@ -53,9 +53,7 @@ ROWS: Mapping[str, Limit[Any]] = {
         "does not know `x-order`", lambda node: "x-order" in node.keys, NEW, "Whose order?"
     ),
 }
-CONSTRUCT = next(
-    construct for construct in CONSTRUCTS if construct.about == "a member of one's own"
-)
+CONSTRUCT = next(construct for construct in CONSTRUCTS if construct.about == "custom keyword")
 
 
 def sources_twice(tables: Iterable[LimitTable], texts: Iterable[str]) -> list[str]:
