@@ -93,13 +93,29 @@ def how_to(name: str) -> str:
     return (ROOT / "docs" / "howto" / name).read_text("utf-8")
 
 
-def test_the_how_to_pages_name_every_profile_executor_and_export() -> None:
+def test_the_how_to_pages_name_every_profile_and_executor() -> None:
     remote = [row.profile.name for row in providers.PROVIDERS if not row.profile.simulated]
     assert [name for name in remote if f"`{name}`" not in how_to("providers.md")] == []
     assert [kind for kind in ANSWERED_BY if f"| `{kind}` |" not in how_to("tools.md")] == []
-    assert [form for form in EXPORTS if f"`{form}`" not in how_to("sessions.md")] == []
-    contract = (ROOT / "docs" / "contract.md").read_text("utf-8")
-    assert [form for form in EXPORTS if not re.search(rf"\b{form}\b", contract)] == []
+
+
+def names_in_table(text: str, heading: str) -> list[str]:
+    """The names in the first column of the first table below a heading."""
+    table = text.partition(f"\n{heading}\n")[2].partition("\n| --- |")[2].partition("\n\n")[0]
+    cells = [row.split("|")[1] for row in table.splitlines()[1:]]
+    return [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+
+
+def test_documents_with_the_export_formats_name_exactly_those_of_the_table() -> None:
+    reference = (ROOT / "docs" / "reference" / "exports.md").read_text("utf-8")
+    (flag,) = re.findall(r"--as ([\w|]+)", _line("export"))
+    lists = {
+        "docs/contract.md": flag.split("|"),
+        "docs/reference/exports.md": names_in_table(reference, "## Exports of a session"),
+        "docs/howto/sessions.md": names_in_table(how_to("sessions.md"), "## Share and export"),
+    }
+    wrong = {name: names for name, names in lists.items() if sorted(names) != sorted(EXPORTS)}
+    assert wrong == {}, f"Name each format of EXPORTS once: {', '.join(EXPORTS)}."
 
 
 def test_the_platforms_are_named() -> None:
