@@ -2,10 +2,9 @@
 
     python -m bench.structure
 
-The floors are held by tests/test_house.py; this shows the rest of what docs/architecture.md
-promises. Exits with 1 where a promise is broken. Every .py file of the package counts, also those
-that only make a folder a package: `__init__.py` with nothing but a docstring. How many these are is
-printed, for there is nothing in them to find.
+tests/test_house.py checks the layers; this shows the rest of what docs/architecture.md promises.
+Exits with 1 where a promise is broken. Every .py file of the package counts; the number of
+`__init__.py` files that have only a docstring is printed.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ FLOORS: Mapping[str, int] = {
 SIDEWAYS = {("exchange", "render"), ("cli", "commands"), ("schema", "secrets")} | {
     ("evaluation", "exchange"),
 }
-"""Arrows between rooms of one floor that are drawn on purpose."""
+"""Imports between packages of one layer that are made on purpose."""
 
 PURE = ("core", "schema", "secrets", "protocols", "render", "exchange", "evaluation")
 VIEW = re.compile(r"app/playground/web/(?:\w+/)?(?:\w+_)?view\.py")
@@ -83,6 +83,9 @@ NAMES_THAT_STAY = (
 """Where `python -m bench.structure` prints names that stay: these are definitions of tools, and a
 rule is bound to their words."""
 
+QUOTING = ("test_house.py", "structure.py")
+"""Files that quote the words that are no names."""
+
 LONGEST = 160
 
 WIDTHS = {
@@ -98,14 +101,14 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def room(module: str) -> str:
+def layer_of_module(module: str) -> str:
     """`playground.protocols.framing` -> `protocols`; "" for `playground` itself."""
     return module.split(".")[1] if "." in module else ""
 
 
-def room_of(name: str) -> str:
-    """The room of the file of this name: `app/playground/net/client.py` -> `net`."""
-    return room(name.removeprefix("app/").removesuffix(".py").replace("/", "."))
+def layer_of_file(name: str) -> str:
+    """The layer of the file of this name: `app/playground/net/client.py` -> `net`."""
+    return layer_of_module(name.removeprefix("app/").removesuffix(".py").replace("/", "."))
 
 
 @lru_cache(maxsize=1)
@@ -128,10 +131,10 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
 
 def floor_errors(name: str, source: str) -> list[str]:
     """Imports that point up or sideways."""
-    own = room_of(name)
+    own = layer_of_file(name)
     results = []
     for module, line in imports(structure.statements(parsed(source))):
-        other = room(module)
+        other = layer_of_module(module)
         if not module.startswith("playground.") or other == own or other.startswith("__"):
             continue
         lower = FLOORS.get(other, 99) < FLOORS.get(own, -1)
@@ -145,7 +148,7 @@ def floor_errors(name: str, source: str) -> list[str]:
 
 def purity_errors(name: str, source: str) -> list[str]:
     """Imports of what a pure floor, or a page's view model, may not know."""
-    own = room_of(name)
+    own = layer_of_file(name)
     if own not in PURE and VIEW.fullmatch(name) is None:
         return []
     return [
@@ -300,10 +303,6 @@ def test_every_source_keeps_the_rules() -> None:
         trees[module] = parsed(source)
         errors += [error for rule in SOURCE_RULES for error in rule(name_of(path), source)]
         names += structure.bad_names({module: trees[module]})
-    for folder in ("tests", "bench", "examples"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if path.name not in ("test_house.py", "structure.py"):  # they quote these words
-                names += structure.bad_names({name_of(path): parsed(path.read_text())})
     circles, doubles = structure.circles(trees), structure.double_classes(trees)
     bad_names = [name for name in names if not name.startswith(NAMES_THAT_STAY)]
     assert errors == [], "\n".join(errors)
@@ -313,13 +312,15 @@ def test_every_source_keeps_the_rules() -> None:
 
 
 def test_constants_are_at_the_top_and_long_calls_pass_keywords() -> None:
-    """In the program, its tests, benches and examples."""
+    """In the program, its tests, benches and examples. Names are plain there, too."""
     errors, calls, variadic = [], [], set[str]()
     for folder in ("app", "tests", "bench", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             name, source = name_of(path), path.read_text()
             tree = parsed(source)
             errors += order_errors(name, source)
+            if folder != "app" and path.name not in QUOTING:
+                errors += structure.bad_names({name: tree})
             variadic |= structure.variadic_functions(tree)
             calls += [(name, *call) for call in structure.positional_calls(tree)]
     errors += [

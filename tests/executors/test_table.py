@@ -26,6 +26,9 @@ TOOLS = str(Path(__file__).with_name("attack_tools.py"))
 
 SERVER = mcp_servers.by_stdio("fine")
 
+INSTANT: frozenset[str] = frozenset()
+"""Executors that always answer at once: they have no case in SLOW."""
+
 
 def python(function: str) -> dict[str, str]:
     return {"file": TOOLS, "function": function}
@@ -66,7 +69,11 @@ LARGE: Mapping[str, dict[str, Any]] = {
 }
 CASES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "FINE": (FINE, 'a config, and the text of its result for the arguments {"city": "Oslo"}'),
-    "SLOW": (SLOW, "a config whose call reports progress or output and then does not end"),
+    "SLOW": (
+        SLOW,
+        "a config whose call reports progress or output and then does not end (or to INSTANT if it "
+        "always answers at once)",
+    ),
     "LARGE": (LARGE, "a config whose result has more than 5,000 bytes"),
 }
 """The tables with a case of every executor, and what to add to each for a new one."""
@@ -160,7 +167,7 @@ def missing_cases(kinds: Sequence[str]) -> list[str]:
         f"Add {kind!r} to {table} in tests/executors/test_table.py: {what}."
         for kind in kinds
         for table, (cases, what) in CASES.items()
-        if kind not in cases
+        if kind not in cases and not (table == "SLOW" and kind in INSTANT)
     ]
 
 
@@ -171,7 +178,7 @@ def test_every_executor_has_a_case_in_each_table() -> None:
         "Add 'echo' to FINE in tests/executors/test_table.py: a config, and the text of its result "
         'for the arguments {"city": "Oslo"}.',
         "Add 'echo' to SLOW in tests/executors/test_table.py: a config whose call reports progress "
-        "or output and then does not end.",
+        "or output and then does not end (or to INSTANT if it always answers at once).",
         "Add 'echo' to LARGE in tests/executors/test_table.py: a config whose result has more than "
         "5,000 bytes.",
     ]

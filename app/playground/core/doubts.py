@@ -1,7 +1,8 @@
 """Which warnings about an answer doubt its calls. A call that is doubted needs a user's look: no
 rule runs it, and no key press that runs several calls does.
 
-Here alone it is decided, from the codes of the warnings. A code that is in neither table doubts.
+Only this module decides it, by the code of the warning. A code that is in neither table counts as a
+doubt.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ ANSWERED_BY: tuple[AnsweredBy, ...] = get_args(AnsweredBy)
 T = TypeVar("T")
 
 TOOLS_IN_USE = 64
-"""Size of such a cache, in tools."""
+"""Entries of an `lru_cache` whose key is an `IdentityKey[Tool]`."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class Tool:
     """A tool as the user defined it.
 
     `parameters` is a JSON Schema of an object. `config` depends on `answered_by`: see
-    docs/contract.md. `timeout_s` is in seconds. `format` makes it a free-form tool (a "custom" tool
-    of OpenAI), which gets text instead of JSON: `{"type": "text"}`, or `{"type": "grammar",
-    "syntax": "lark" | "regex", "definition": ...}`; its parameters are FREEFORM. `eager` requests
-    its arguments as they are written, unchecked (Claude's eager streaming). `read_only`: it
-    declares to change nothing; for an MCP tool its server declares it. `extra` holds further
-    members of its definition by protocol, sent unchanged.
+    docs/reference/tools.md. `timeout_s` is in seconds. `format` makes it a free-form tool (a
+    "custom" tool of OpenAI), which gets text instead of JSON: `{"type": "text"}`, or `{"type":
+    "grammar", "syntax": "lark" | "regex", "definition": ...}`; its parameters are FREEFORM.
+    `eager` requests its arguments as they are written, unchecked (Claude's eager streaming).
+    `read_only`: it declares to change nothing; for an MCP tool its server declares it. `extra`
+    holds further members of its definition by protocol, sent unchanged.
     """
 
     name: str

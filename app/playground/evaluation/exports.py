@@ -95,7 +95,7 @@ def _cell_text(value: object) -> object:
 
 
 def batch_ended(report: BatchReport) -> dict[str, Any]:
-    """The object of docs/contract.md."""
+    """The object of docs/reference/commands.md."""
     outcomes = report.outcomes
     return {
         "kind": "batch_ended",
