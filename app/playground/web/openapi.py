@@ -8,6 +8,7 @@ convention of Starlette's own schema generator.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -110,7 +111,8 @@ def openapi_of(routes: Iterable[BaseRoute]) -> JsonObject:
 
 def docstring_of(endpoint: Callable[..., Any]) -> Docstring:
     """What the docstring of `endpoint` says."""
-    text, _, data = (endpoint.__doc__ or "").partition("\n    ---\n")
+    # getdoc removes the indentation, as Python 3.13 does itself.
+    text, _, data = (inspect.getdoc(endpoint) or "").partition("\n---\n")
     text = " ".join(text.split())
     _, _, words = text.partition(": ")
     summary, _, description = words.partition(". ")
