@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
 
 from playground.protocols.base import wire_id
 
 
-class Clue(NamedTuple):
+@dataclass(slots=True)
+class Clue:
     """What a fragment says about its call: None or "" where it says nothing.
 
     `type` tells items apart that share indexes and ids: a call and a message are never the same.
@@ -47,7 +49,11 @@ class KnownCall:
     __slots__ = ("bare", "call_id", "done", "index", "item_id", "name", "number", "type")
 
     def __init__(self, clue: Clue) -> None:
-        self.index, self.item_id, self.call_id, self.name, self.type = clue
+        self.index = clue.index
+        self.item_id = clue.item_id
+        self.call_id = clue.call_id
+        self.name = clue.name
+        self.type = clue.type
         self.bare = True
         self.done = False
         self.number = -1
@@ -73,7 +79,10 @@ class CallDirectory(Generic[C]):
         call.number = len(self.calls)
         self.calls.append(call)
         self._latest[call.type] = self._open[call.type][call.number] = call
-        self._enter(call, call.index, (call.item_id, call.call_id))
+        self._enter_index(call, call.index)
+        for id_ in (call.item_id, call.call_id):
+            if id_:
+                self._by_id[call.type, id_] = call
 
     def learn(self, call: C, clue: Clue) -> None:
         """From now on, what this fragment says stands for its call. Its first ids stay."""
@@ -81,17 +90,15 @@ class CallDirectory(Generic[C]):
             call.index = clue.index
         call.item_id = call.item_id or clue.item_id
         call.call_id = call.call_id or clue.call_id
-        known = self._by_id
-        ids = [id_ for id_ in clue[1:3] if id_ and (call.type, id_) not in known]
-        self._enter(call, clue.index, ids)
+        self._enter_index(call, clue.index)
+        for id_ in (clue.item_id, clue.call_id):
+            if id_:
+                self._by_id.setdefault((call.type, id_), call)
 
-    def _enter(self, call: C, index: int | None, ids: tuple[str, ...] | list[str]) -> None:
+    def _enter_index(self, call: C, index: int | None) -> None:
         if index is not None:
             self._at[call.type, index] = call
             self._indexes.add(index)
-        for id_ in ids:
-            if id_:
-                self._by_id[call.type, id_] = call
 
     def close(self, call: C) -> None:
         """The end of a call came: others come before it if a fragment says nothing."""
@@ -234,8 +241,10 @@ class CallDirectory(Generic[C]):
 
 
 def has_id_of(call: KnownCall, clue: Clue) -> bool:
-    """Whether the fragment has the id of this call."""
-    return bool(call.call_id) and call.call_id == clue.call_id
+    """Whether the fragment has the id of this call; of its item, if one has no id of the call."""
+    if call.call_id and clue.call_id:
+        return call.call_id == clue.call_id
+    return bool(call.item_id) and call.item_id == clue.item_id
 
 
 def read_index(value: Any) -> int | None:

@@ -17,7 +17,14 @@ from playground.protocols.base import (
     error_sentence,
     model_entries,
     read_error,
-    wire_id,
+)
+from playground.protocols.call_identity import (
+    CallDirectory,
+    Clue,
+    KnownCall,
+    has_id_of,
+    read_id,
+    read_index,
 )
 from playground.protocols.decoder import (
     BodyDecoder,
@@ -75,6 +82,9 @@ _FLAT = ("name", "arguments", "input")
 
 _MEMBERS: Mapping[str, str] = {"function": "arguments", "custom": "input"}
 """The member of a fragment -> its own member with the text of the call."""
+
+_LEGACY = "function_call"
+"""The member of the one call before there were `tool_calls`."""
 
 Where = tuple[JsonText, *tuple[str | int, ...]]
 """The JSON text of a chunk, and the path of a value in it."""
@@ -432,32 +442,21 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-# Which call a fragment of `tool_calls` belongs to, whatever its server does with `index` and `id`.
-#
-# The rule, for a fragment of one choice (quirks Q1-Q17 and Q28 of docs/wire.md are its cases):
-#
-# 1. Its index is known: that call, unless it brings another id AND a name: a new call.
-# 2. Its index is new or absent and its id is known: that call, unless index and name are both
-#    its own: two calls were given one id.
-# 3. It has a name: a new call.
-# 4. It has nothing but arguments: the last call; its index, if any, is from now on that call's.
+# The calls of a message. `call_identity` finds the call of a fragment, whatever its server does
+# with `index` and `id` (quirks Q1-Q17 and Q28 of docs/wire.md).
 
 
-class _OpenCall:
-    __slots__ = (
-        *("bare", "early", "extra", "id", "index", "length", "name", "part", "told", "type"),
-    )
+class _OpenCall(KnownCall):
+    __slots__ = ("early", "extra", "kind", "length", "part", "told")
 
-    def __init__(self, index: int | None) -> None:
-        self.index = index
-        self.id = ""
-        self.name = ""
-        self.type = "function"
+    def __init__(self, clue: Clue) -> None:
+        super().__init__(clue)
+        self.name = ""  # it may come in pieces, of which the clue has the first
+        self.kind = "function"
         self.extra: dict[str, Any] = {}
         self.part: OpenPart | None = None
         self.early: list[tuple[tuple[int, int], tuple[str | int, ...]]] = []  # earlier positions
         self.told = False  # whether arguments were sent, even ""
-        self.bare = True  # whether no argument text arrived yet
         self.length = 0  # characters of its arguments
 
 
@@ -466,11 +465,10 @@ class CallAssembler:
 
     def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
-        self._calls: list[_OpenCall] = []
-        self._by_index: dict[int, _OpenCall] = {}
-        self._by_id: dict[str, _OpenCall] = {}
+        self._known = CallDirectory[_OpenCall]()
         self._legacy: _OpenCall | None = None
         self._doubled = False
+        self._settled = False
 
     def take(self, message: Mapping[str, Any], where: Where, *, repeated: bool = False) -> None:
         """Adds the calls in a delta or a message; `where` is the JSON text and the path to it.
@@ -488,35 +486,32 @@ class CallAssembler:
                     self._answer.warn("odd_call", "A call that is not an object was left out.")
         legacy = message.get("function_call")
         if isinstance(legacy, dict) and self._is_double(legacy, fragments):
-            alike = (call for call in self._calls if call.name == legacy.get("name"))
+            alike = (call for call in self._known.calls if call.name == legacy.get("name"))
             if (twin := next(alike, None)) is not None:
                 self._locate(twin, (*where, "function_call"))
         elif isinstance(legacy, dict):
             if self._legacy is None:
-                self._legacy = self._new_call(None)
-                self._legacy.type = "function_call"
+                self._legacy = self._new_call(Clue(type=_LEGACY))
+                self._legacy.kind = _LEGACY
             self._grow(self._legacy, legacy, "arguments", (*where, "function_call"))
             self._locate(self._legacy, (*where, "function_call"))
 
     def _repeat(self, fragments: Sequence[Any], where: Where) -> None:
-        """Compares the calls of a final message with those of the stream, by id or order."""
-        streamed = [call for call in self._calls if call is not self._legacy]
-        for place, fragment in enumerate(fragments):
+        """Compares the calls of a final message with those of the stream."""
+        entries = {n: entry for n, entry in enumerate(fragments) if isinstance(entry, dict)}
+        matches = self._known.match_list({n: _clue(entry) for n, entry in entries.items()})
+        for place, fragment in entries.items():
             at = (*where, "tool_calls", place)
-            if not isinstance(fragment, dict):
-                continue
-            same = self._by_id.get(_id(fragment.get("id")))
-            if same is None and place < len(streamed):
-                same = streamed[place]
+            same = matches.get(place)
             if same is None or same.part is None:
                 self._fragment(fragment, at)
                 continue
             self._locate(same, at)
-            member = "custom" if same.type == "custom" else "function"
+            member = "custom" if same.kind == "custom" else "function"
             body = fragment.get(member)
             text, name = at[0].member(*at[1:], member, _MEMBERS[member]), ""
             if isinstance(body, dict):
-                name = _id(body.get("name"))
+                name = read_id(body.get("name"))
                 given = body.get(_MEMBERS[member])
                 text = given if isinstance(given, str) else text
             if name not in ("", same.name) or (
@@ -566,7 +561,7 @@ class CallAssembler:
         if self._legacy is None or legacy is None or legacy.ended:
             return
         text = join_pieces(legacy.pieces or [""])
-        for call in self._calls:
+        for call in self._known.calls:
             if call is self._legacy or call.part is None or call.name != self._legacy.name:
                 continue
             if join_pieces(call.part.pieces or [""]) == text:
@@ -575,20 +570,22 @@ class CallAssembler:
 
     def settle(self) -> None:
         """Ends all calls; drops an empty one that nothing followed."""
+        if self._settled:
+            return
+        self._settled = True
         self._doubt_double()
-        for call in self._calls:
+        for call in self._known.calls:
             part = call.part
             if part is None:
                 self._answer.warn("empty_call", "A call had no id, name or arguments.")
                 continue
-            part.name, part.provider_id = call.name, call.id
-            if call.type != "function":
-                part.meta["type"] = call.type
+            part.name, part.provider_id = call.name, call.call_id
+            if call.kind != "function":
+                part.meta["type"] = call.kind
             if call.extra:
                 part.meta["extra"] = call.extra
             if not call.told:
                 part.meta["absent"] = True
-        self._calls = []
 
     def _fragment(self, fragment: Mapping[str, Any], where: Where) -> None:
         is_custom = isinstance(fragment.get("custom"), dict)
@@ -596,42 +593,22 @@ class CallAssembler:
         arguments = _MEMBERS[inner]
         body = fragment.get(inner)
         body = body if isinstance(body, dict) else {}
-        index, id_ = _index(fragment.get("index")), _id(fragment.get("id"))
-        name = body.get("name")
-        name = name if isinstance(name, str) else ""
         if any(fragment.get(key) not in (None, "", body.get(key)) for key in _FLAT):
             self._answer.leave_unread()
-        call = self._call_of(index, id_, name)
-        if id_ and id_ == call.id and call.name == name and self._is_again(call, body, arguments):
+        clue = _clue(fragment, inner)
+        call = self._known.find_unmarked(clue) or self._new_call(clue)
+        repeats = has_id_of(call, clue) and call.name == clue.name
+        if repeats and self._is_again(call, body, arguments):
             self._locate(call, where)
             return
-        if index is not None:
-            self._by_index[index] = call
-        if id_:
-            self._by_id.setdefault(id_, call)
-            call.id = call.id or id_
+        self._known.learn(call, clue)
         if is_custom or fragment.get("type") == "custom":
-            call.type = "custom"
+            call.kind = "custom"
         if not fragment.keys() <= _OWN:
             extra = {k: v for k, v in fragment.items() if k not in _OWN and v is not None}
             call.extra.update(extra)
         self._grow(call, body, arguments, (*where, inner))
         self._locate(call, where)
-
-    def _call_of(self, index: int | None, id_: str, name: str) -> _OpenCall:
-        """The rule in the comment above."""
-        at_index = self._by_index.get(index) if index is not None else None
-        if at_index is not None:
-            another = id_ and id_ != at_index.id and (at_index.id or not at_index.bare)
-            renamed = not id_ and not at_index.bare and name and at_index.name not in ("", name)
-            return self._new_call(index) if (another and name) or renamed else at_index
-        of_id = self._by_id.get(id_)
-        if of_id is not None:
-            both = index is not None and of_id.index is not None and name and not of_id.bare
-            return self._new_call(index) if both else of_id
-        if name or id_ or not self._calls:
-            return self._new_call(index)
-        return self._calls[-1]
 
     def _is_again(self, call: _OpenCall, body: Mapping[str, Any], member: str) -> bool:
         """Whether a fragment with the id and the name of its call repeats all of its arguments."""
@@ -641,13 +618,13 @@ class CallAssembler:
         if text[0] != "{" or join_pieces(part.pieces) != text or not _is_object(text):
             return False
         self._answer.warn_of(
-            part, "item_again", f"The call {call.id[:80]!r} was sent twice. It counts once."
+            part, "item_again", f"The call {call.call_id[:80]!r} was sent twice. It counts once."
         )
         return True
 
-    def _new_call(self, index: int | None) -> _OpenCall:
-        call = _OpenCall(index)
-        self._calls.append(call)
+    def _new_call(self, clue: Clue) -> _OpenCall:
+        call = _OpenCall(clue)
+        self._known.add(call)
         return call
 
     def _name(self, call: _OpenCall, piece: str) -> None:
@@ -668,8 +645,8 @@ class CallAssembler:
         if arguments is not None:
             call.told = True
         text = arguments if isinstance(arguments, str) else ""
-        if call.part is None and (call.name or call.id or arguments):
-            call.part = self._answer.start("call", call.name, call.id)
+        if call.part is None and (call.name or call.call_id or arguments):
+            call.part = self._answer.start("call", call.name, call.call_id)
         part = call.part
         if part is None or arguments is None:
             return
@@ -699,14 +676,14 @@ def _repeats(legacy: Mapping[str, Any], function: Any) -> bool:
     )
 
 
-def _index(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _id(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return wire_id(value)
+def _clue(fragment: Mapping[str, Any], member: str = "function") -> Clue:
+    body, id_ = fragment.get(member), read_id(fragment.get("id"))
+    name = body.get("name") if isinstance(body, dict) else ""
+    return Clue(
+        index=read_index(fragment.get("index")),
+        call_id=id_,
+        name=name if isinstance(name, str) else "",
+    )
 
 
 def _is_object(text: str) -> bool:
