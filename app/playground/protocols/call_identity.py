@@ -234,10 +234,8 @@ class CallDirectory(Generic[C]):
         return None if clue.index is None else self._at.get((clue.type, clue.index))
 
     def _with_id(self, clue: Clue) -> C | None:
-        found = self._by_id.get((clue.type, clue.item_id)) if clue.item_id else None
-        if found is None and clue.call_id:
-            return self._by_id.get((clue.type, clue.call_id))
-        return found
+        ids = ((clue.type, id_) for id_ in (clue.item_id, clue.call_id) if id_)
+        return next((self._by_id[id_] for id_ in ids if id_ in self._by_id), None)
 
 
 def has_id_of(call: KnownCall, clue: Clue) -> bool:

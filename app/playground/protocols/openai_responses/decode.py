@@ -17,10 +17,9 @@ from playground.protocols.base import (
     error_sentence,
     model_entries,
     read_error,
-    wire_id,
 )
 from playground.protocols.decoder import FAILED_REASONS, BodyDecoder, EventBuilder, ReadOutcome
-from playground.protocols.openai_responses.items import Items, Name, Where
+from playground.protocols.openai_responses.items import Items, Where, clue_of
 from playground.protocols.openai_responses.request import QUIRKS, encode
 from playground.protocols.raw_json import JsonText
 
@@ -136,14 +135,14 @@ class _Reader:
             case str() if type_ in _TELLS:
                 item_type, member = _TELLS[type_]
                 self._items.tell_arguments(
-                    _name(value), {**value, "type": item_type}, value.get(member)
+                    clue_of(value, type_=item_type), value, value.get(member)
                 )
             case str() if type_ in _TELLS_TEXT:
                 delta, member = _TELLS_TEXT[type_]
                 item_type, kind, *at = _DELTAS[delta]
                 slot = (at[0], _count(value.get(at[1])) or 0)
                 text = _text(value.get(member))
-                self._items.tell_text(_name(value), item_type, slot, kind, text)
+                self._items.tell_text(clue_of(value, type_=item_type), slot, kind, text)
             case str() if type_ in _OPENED:
                 self._open(_OPENED[type_], value)
             case str() if type_ in ENDS:
@@ -180,14 +179,14 @@ class _Reader:
         if not isinstance(item, dict):
             self._answer.warn("not_an_object", "An item that is not an object was left out.")
         elif type_.endswith("added"):
-            self._items.add(_name(value, item), item, (JsonText(text), "item"))
+            self._items.add(clue_of(value, item), item, (JsonText(text), "item"))
         else:
-            self._items.finish_item(_name(value, item), item, (JsonText(text), "item"))
+            self._items.finish_item(clue_of(value, item), item, (JsonText(text), "item"))
 
     def _delta(self, target: tuple[str, PartKind, str, str], value: Mapping[str, Any]) -> None:
         item, kind, member, number = target
         slot = (member, _count(value.get(number)) or 0)
-        self._items.delta(_name(value), item, slot, kind, _text(value.get("delta")))
+        self._items.delta(clue_of(value, type_=item), slot, kind, _text(value.get("delta")))
         self._answer.tokens(value.get("logprobs"))
 
     def _open(self, target: tuple[str, str, str], value: Mapping[str, Any]) -> None:
@@ -201,7 +200,8 @@ class _Reader:
                 kind = "thinking"
             case _:
                 return
-        self._items.open(_name(value), type_, (member, _count(value.get(number)) or 0), kind)
+        slot = (member, _count(value.get(number)) or 0)
+        self._items.open(clue_of(value, type_=type_), slot, kind)
 
     def _end(
         self, response: Mapping[str, Any], status: str, text: str, *path: str | int
@@ -257,17 +257,6 @@ class _Reader:
             cache_write_tokens=_count(details.get("cache_write_tokens")),
             reasoning_tokens=_count(wrote.get("reasoning_tokens")),
         )
-
-
-def _name(value: Mapping[str, Any], item: Mapping[str, Any] | None = None) -> Name:
-    """How an event names its item, which it may have."""
-    index = _count(value.get("output_index"))
-    source = value if item is None else item
-    return Name(
-        index if index is None or index >= 0 else None,
-        wire_id(source.get("id")) or wire_id(value.get("item_id")),
-        wire_id(source.get("call_id")),
-    )
 
 
 def _count(value: Any) -> int | None:

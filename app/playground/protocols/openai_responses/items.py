@@ -1,20 +1,27 @@
 """The growing items of one answer of OpenAI Responses, and their parts.
 
-An event names its item by `output_index`, by the id of the item, by the id of its call, or not at
-all: servers leave out any of these (llama.cpp sends no index), give an item another id in each
-event (GitHub Copilot), or give two items one index. `Items._find` has the rule. The end of an item
-repeats all of it, and so does the list of all items at the end of the answer: both are compared
-with what was streamed, never added to it.
+`call_identity` finds the item of an event: servers leave out index or ids (llama.cpp sends no
+index), give an item another id in each event (GitHub Copilot), or give two items one index. The end
+of an item repeats all of it, and so does the list of all items at the end of the answer: both are
+compared with what was streamed, never added to it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from playground.core.events import PartKind
-from playground.protocols.base import wire_id
+from playground.protocols.call_identity import (
+    CallDirectory,
+    Clue,
+    KnownCall,
+    has_id_of,
+    read_id,
+    read_index,
+)
 from playground.protocols.decoder import PROSE, EventBuilder, OpenPart
 from playground.protocols.raw_json import (
     JsonText,
@@ -47,18 +54,25 @@ _ARGUMENTS: Slot = ("arguments", 0)
 _BLOCK: Slot = ("block", 0)
 
 
-class Name(NamedTuple):
-    """How an event names its item: each is None or "" where the event does not have it."""
+def clue_of(
+    value: Mapping[str, Any], item: Mapping[str, Any] | None = None, type_: str = ""
+) -> Clue:
+    """How an event names its item, which it may have."""
+    source = value if item is None else item
+    return Clue(
+        index=read_index(value.get("output_index")),
+        item_id=read_id(source.get("id")) or read_id(value.get("item_id")),
+        call_id=read_id(source.get("call_id")),
+        type=type_ or _text(source.get("type")),
+    )
 
-    output_index: int | None = None
-    id: str = ""
-    call_id: str = ""
 
-    def __str__(self) -> str:
-        id_ = self.call_id or self.id
-        if self.output_index is not None or not id_:
-            return f"Item {self.output_index}"
-        return f"Item {id_[:80]!r}"
+def _title(clue: Clue) -> str:
+    """The item in a sentence."""
+    id_ = clue.call_id or clue.item_id
+    if clue.index is not None or not id_:
+        return f"Item {clue.index}"
+    return f"Item {id_[:80]!r}"
 
 
 def part_kind(type_: str) -> PartKind:
@@ -78,21 +92,17 @@ def part_kind(type_: str) -> PartKind:
             return "other"
 
 
-class Item:
+class Item(KnownCall):
     """An open item. `parts` are its parts by place, in order of appearance."""
 
     __slots__ = (
-        *("announced", "call_id", "done", "first", "id", "index", "kind", "number", "parts"),
-        *("final_text", "has_all_arguments", "spare", "streamed", "type"),
+        *("announced", "final_text", "first", "has_all_arguments", "kind", "parts", "spare"),
+        "streamed",
     )
 
-    def __init__(self, number: int, name: Name, type_: str) -> None:
-        self.number = number
-        self.index = name.output_index
-        self.id = name.id
-        self.call_id = name.call_id
-        self.type = type_
-        self.kind = part_kind(type_)
+    def __init__(self, clue: Clue) -> None:
+        super().__init__(clue)
+        self.kind = part_kind(clue.type)
         self.parts: dict[Slot, OpenPart] = {}
         self.spare: OpenPart | None = None  # a thinking part started before its text
         self.announced: Mapping[str, Any] = {}  # as it was when it was added
@@ -100,7 +110,6 @@ class Item:
         self.final_text = ""  # its whole text, or the arguments of a call, when it is done
         self.streamed = False  # whether a delta came
         self.has_all_arguments = False  # whether an event had all arguments
-        self.done = False
 
     @property
     def call(self) -> OpenPart:
@@ -113,95 +122,87 @@ class Items:
 
     def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
-        self._order: list[Item] = []
-        # The last item by type and index, by type and id, and by index; the open ones by type.
-        self._at: dict[tuple[str, int], Item] = {}
-        self._named: dict[tuple[str, str], Item] = {}
-        self._used: set[int] = set()
-        self._open: dict[str, dict[int, Item]] = defaultdict(dict)
-        self._latest: dict[str, Item] = {}
+        self._known = CallDirectory[Item]()
         self.unfinished = False
         """Whether the provider still works on the answer: no item of it is complete."""
 
-    def add(self, name: Name, value: Mapping[str, Any], where: Where) -> Item:
+    def add(self, clue: Clue, value: Mapping[str, Any], where: Where) -> Item:
         """Adds an announced item."""
-        type_ = _text(value.get("type"))
-        named = self._item_by_id(type_, name)
-        left = named
-        if name.output_index is not None:
-            left = self._at.get((type_, name.output_index))
-            left = named if named is not None and named.index == name.output_index else left
+        left = self._known.find_start(clue)
         if left is None:
-            return self._start(name, value, where)
-        if _same_id(left, name):
-            self._repeat_start(left, value, where)
+            return self._start(clue, value, where)
+        if has_id_of(left, clue):
+            self._repeat_start(left, clue, value, where)
             return left
-        item = self._start(name, value, where)
+        item = self._start(clue, value, where)
         if not left.done:
             for each in (left, item):
-                self._warn(each, "started_twice", f"{name} started twice.")
+                self._warn(each, "started_twice", f"{_title(clue)} started twice.")
         return item
 
-    def delta(self, name: Name, type_: str, slot: Slot, kind: PartKind, text: str) -> None:
+    def delta(self, clue: Clue, slot: Slot, kind: PartKind, text: str) -> None:
         """A piece of an item, whose type the event implies."""
-        item = self._find(type_, name)
-        if item is None and kind not in PROSE and name.output_index in self._used:
-            self._answer.warn("no_item", f"{name} is not a {type_}: a delta was left out.")
+        item = self._find(clue)
+        if item is None and kind not in PROSE and self._known.has_index(clue.index):
+            message = f"{_title(clue)} is not a {clue.type}: a delta was left out."
+            self._answer.warn("no_item", message)
             return
-        item = item or self._start_unannounced(name, type_)
+        item = item or self._start_unannounced(clue)
         self._locate(item)
         if item.done:
-            self._warn(item, "no_item", f"A delta of {type_} came after its end and was left out.")
+            self._warn(
+                item, "no_item", f"A delta of {clue.type} came after its end and was left out."
+            )
             return
         if item.has_all_arguments:
             item.has_all_arguments = False
-            self._warn(item, "late_arguments", f"{name} continued after its arguments.")
+            self._warn(item, "late_arguments", f"{_title(clue)} continued after its arguments.")
         item.streamed = True
         self._answer.delta(self._part(item, slot, kind), text)
 
-    def open(self, name: Name, type_: str, slot: Slot, kind: PartKind) -> None:
+    def open(self, clue: Clue, slot: Slot, kind: PartKind) -> None:
         """Adds an announced piece of a message or of reasoning."""
-        item = self._find(type_, name)
+        item = self._find(clue)
         if item is not None and not item.done and item.kind in ("text", "thinking"):
             self._part(item, slot, kind)
 
-    def tell_text(self, name: Name, type_: str, slot: Slot, kind: PartKind, text: str) -> None:
+    def tell_text(self, clue: Clue, slot: Slot, kind: PartKind, text: str) -> None:
         """The whole text of a piece, before the item is done: only counts if no delta came."""
-        item = self._find(type_, name)
+        item = self._find(clue)
         if item is None and text:
-            item = self._start_unannounced(name, type_)
+            item = self._start_unannounced(clue)
         if item is None or item.done or item.streamed or not text:
             return
         part = self._part(item, slot, kind)
         if not part.pieces:
             self._answer.delta(part, text)
 
-    def tell_arguments(self, name: Name, value: Mapping[str, Any], text: Any) -> None:
+    def tell_arguments(self, clue: Clue, value: Mapping[str, Any], text: Any) -> None:
         """The whole arguments of a call, before the item is done."""
-        type_ = _text(value.get("type"))
-        item = self._find(type_, name)
+        item = self._find(clue)
         if not isinstance(text, str):
             return
-        if item is None and name.output_index in self._used:
-            self._answer.warn("no_item", f"{name} is not a {type_}: its arguments were left out.")
+        if item is None and self._known.has_index(clue.index):
+            message = f"{_title(clue)} is not a {clue.type}: its arguments were left out."
+            self._answer.warn("no_item", message)
             return
-        item = item or self._start_unannounced(name, type_, value)
+        item = item or self._start_unannounced(clue, value)
         self._locate(item)
         if item.done:
             self._compare_arguments(item, text)
         elif self._settle_arguments(item, text):
             item.has_all_arguments = True
 
-    def finish_item(self, name: Name, value: Mapping[str, Any], where: Where) -> None:
+    def finish_item(self, clue: Clue, value: Mapping[str, Any], where: Where) -> None:
         """The final form of an item."""
-        item = self._find(_text(value.get("type")), name)
-        if item is not None and item.done and self._is_again(item, name, value, where):
+        item = self._find(clue)
+        if item is not None and item.done and self._is_again(item, clue, value, where):
             self._locate(item, where)
-            self._warn(item, "item_again", f"{name} was sent twice. It counts once.")
+            self._warn(item, "item_again", f"{_title(clue)} was sent twice. It counts once.")
             self._compare(item, value, where)
             return
-        if item is None or item.done or self._is_other(item, name, value, where):
-            item = self._start(name, value, where)
+        if item is None or item.done or self._is_other(item, clue, value, where):
+            item = self._start(clue, value, where)
         else:
             self._locate(item, where)
         self._finish(item, value, where)
@@ -212,21 +213,18 @@ class Items:
         A listed item that repeats another, even with new ids, is not added: its text would be
         shown twice, and a call run twice. A completed item is not changed.
         """
-        entries = [(place, entry) for place, entry in enumerate(output) if isinstance(entry, dict)]
-        matches = self._items_by_id(entries)
-        matched = {item.number for item in matches.values()}
-        rest: dict[str, deque[Item]] = defaultdict(deque)
-        for left in self._order:
-            if left.number not in matched:
-                rest[left.type].append(left)
-        for place, entry in entries:
+        entries = {n: entry for n, entry in enumerate(output) if isinstance(entry, dict)}
+        clues = {place: clue_of({}, entry) for place, entry in entries.items()}
+        matches = self._known.match_list(
+            clues,
+            conflicts=lambda item, place: _conflicts(item, entries[place], NOWHERE),
+            differs=lambda item, place: _differs(item, entries[place], (*where, place)),
+        )
+        for place, entry in entries.items():
             at = (*where, place)
-            waiting = rest[_text(entry.get("type"))]
             item = matches.get(place)
-            if item is None and waiting and not _differs(waiting[0], entry, at):
-                item = waiting.popleft()
             if item is None:
-                item = self._start(_name_in(entry), entry, at)
+                item = self._start(clues[place], entry, at)
             else:
                 self._locate(item, at)
             if item.done:
@@ -236,83 +234,41 @@ class Items:
 
     def settle(self, complete: bool) -> None:
         """Ends all items; `complete`: the answer is complete by its own status."""
-        for item in self._order:
+        for item in self._known.calls:
             if not item.done:
                 self._stop(item, complete)
 
     # Which item an event is about.
 
-    def _find(self, type_: str, name: Name) -> Item | None:
-        """The item of that type at the output index, else with the id of the item or of its call,
-        else the last one. Items that share an index are told apart by their ids."""
-        named = self._item_by_id(type_, name)
-        if name.output_index is None:
-            return named or self._last_item(type_)
-        here = self._at.get((type_, name.output_index))
-        if here is not None:
-            return named if named is not None and named.index == name.output_index else here
-        if named is not None and not named.done:
-            return named
-        last = self._last_item(type_)
-        return last if last is not None and not last.done and last.index is None else None
+    def _find(self, clue: Clue) -> Item | None:
+        item = self._known.find(clue)
+        if item is not None:
+            self._known.learn(item, clue)
+        return item
 
-    def _item_by_id(self, type_: str, name: Name) -> Item | None:
-        return self._named.get((type_, name.id)) or self._named.get((type_, name.call_id))
-
-    def _last_item(self, type_: str) -> Item | None:
-        """The last open item of that type, or the last one if none is open."""
-        still_open = self._open[type_]
-        return still_open[next(reversed(still_open))] if still_open else self._latest.get(type_)
-
-    def _items_by_id(self, entries: Iterable[tuple[int, Any]]) -> dict[int, Item]:
-        """The items of a final list that have the ids of listed ones, by their place in it."""
-        calls: dict[tuple[str, str], deque[Item]] = defaultdict(deque)
-        for item in self._order:
-            if item.call_id:
-                calls[item.type, item.call_id].append(item)
-        matches: dict[int, Item] = {}
-        matched: set[int] = set()
-        for place, entry in entries:
-            type_, name = _text(entry.get("type")), _name_in(entry)
-            twins = calls.get((type_, name.call_id))
-            named = twins.popleft() if twins else self._named.get((type_, name.id))
-            if named is None or named.number in matched or _conflicts(named, entry, NOWHERE):
-                continue
-            matches[place] = named
-            matched.add(named.number)
-        return matches
-
-    def _is_again(self, item: Item, name: Name, value: Mapping[str, Any], where: Where) -> bool:
+    def _is_again(self, item: Item, clue: Clue, value: Mapping[str, Any], where: Where) -> bool:
         """Whether this end repeats that of a completed item: a call must not run twice."""
-        if item.kind == "call" and item.call_id and name.call_id:
-            return item.call_id == name.call_id
-        if item.id and name.id and item.id != name.id and name.output_index is None:
+        if item.kind == "call" and item.call_id and clue.call_id:
+            return item.call_id == clue.call_id
+        if item.item_id and clue.item_id and item.item_id != clue.item_id and clue.index is None:
             return False
         return not _differs(item, value, where)
 
-    def _is_other(self, item: Item, name: Name, value: Mapping[str, Any], where: Where) -> bool:
+    def _is_other(self, item: Item, clue: Clue, value: Mapping[str, Any], where: Where) -> bool:
         """Whether this is the end of another item than the open one that `_find` guessed."""
-        if name.output_index is not None and name.output_index == item.index:
+        if clue.index is not None and clue.index == item.index:
             return False
-        ids = (item.call_id, name.call_id) if item.kind == "call" else (item.id, name.id)
+        ids = (item.call_id, clue.call_id) if item.kind == "call" else (item.item_id, clue.item_id)
         if all(ids) and ids[0] == ids[1]:
             return False
-        moved = name.output_index is not None and item.index is not None
+        moved = clue.index is not None and item.index is not None
         return (moved or all(ids)) and _differs(item, value, where)
 
     # The start of an item.
 
-    def _start(self, name: Name, value: Mapping[str, Any], where: Where) -> Item:
-        type_ = _text(value.get("type"))
-        item = Item(len(self._order), name, type_)
-        self._order.append(item)
-        self._latest[type_] = self._open[type_][item.number] = item
-        if name.output_index is not None:
-            self._at[type_, name.output_index] = item
-            self._used.add(name.output_index)
-        for id_ in (name.id, name.call_id):
-            if id_:
-                self._named[type_, id_] = item
+    def _start(self, clue: Clue, value: Mapping[str, Any], where: Where) -> Item:
+        item = Item(clue)
+        self._known.add(item)
         item.announced = value
         match item.kind:
             case "call":
@@ -324,7 +280,7 @@ class Items:
             case "thinking":
                 item.spare = self._answer.start("thinking")
             case "server_call" | "server_result" | "other":
-                id_ = item.id or item.call_id
+                id_ = item.item_id or item.call_id
                 part = self._answer.start(item.kind, _text(value.get("name")), id_)
                 part.meta["block"] = dict(value)
                 item.parts[_BLOCK] = part
@@ -332,21 +288,21 @@ class Items:
                 pass
         return item
 
-    def _start_unannounced(
-        self, name: Name, type_: str, value: Mapping[str, Any] | None = None
-    ) -> Item:
-        item = self._start(name, {**(value or {}), "type": type_}, NOWHERE)
-        self._warn(item, "no_start", f"{name} was never started.")
+    def _start_unannounced(self, clue: Clue, value: Mapping[str, Any] | None = None) -> Item:
+        item = self._start(clue, {**(value or {}), "type": clue.type}, NOWHERE)
+        self._warn(item, "no_start", f"{_title(clue)} was never started.")
         return item
 
-    def _repeat_start(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
+    def _repeat_start(self, item: Item, clue: Clue, value: Mapping[str, Any], where: Where) -> None:
         """An item that was announced before is announced again: no new one."""
+        title = _title(replace(clue, index=None))
+        self._known.learn(item, clue)
         self._locate(item, where)
         if item.done:
-            self._warn(item, "item_again", f"{_name_in(value)} was sent twice. It counts once.")
+            self._warn(item, "item_again", f"{title} was sent twice. It counts once.")
             self._compare(item, value, where)
         else:
-            self._warn(item, "started_twice", f"{_name_in(value)} started twice.")
+            self._warn(item, "started_twice", f"{title} started twice.")
 
     def _locate(self, item: Item, where: Where | None = None) -> None:
         """`where` belongs to this item; without it, the whole event."""
@@ -369,8 +325,7 @@ class Items:
     # The end of an item.
 
     def _close(self, item: Item) -> None:
-        item.done = True
-        del self._open[item.type][item.number]
+        self._known.close(item)
 
     def _stop(self, item: Item, complete: bool) -> None:
         """Ends an item that was never done; half of a call's arguments is not complete."""
@@ -402,7 +357,7 @@ class Items:
         self, item: Item, value: Mapping[str, Any], where: Where, complete: bool
     ) -> None:
         part, name = item.call, _text(value.get("name"))
-        call_id = wire_id(value.get("call_id"))
+        call_id = read_id(value.get("call_id"))
         if (name and part.name and name != part.name) or (
             call_id and item.call_id and call_id != item.call_id
         ):
@@ -605,20 +560,9 @@ class Items:
             item.final_text = final
 
 
-def _name_in(item: Mapping[str, Any], index: int | None = None) -> Name:
-    return Name(index, wire_id(item.get("id")), wire_id(item.get("call_id")))
-
-
-def _same_id(item: Item, name: Name) -> bool:
-    """Whether the name has the id of the call, or of an item that is none."""
-    if item.kind == "call":
-        return bool(item.call_id) and item.call_id == name.call_id
-    return bool(item.id) and item.id == name.id
-
-
 def _conflicts(item: Item, value: Mapping[str, Any], where: Where) -> bool:
     """Whether this is the end of another call: neither its id nor its content is the same."""
-    call_id = wire_id(value.get("call_id"))
+    call_id = read_id(value.get("call_id"))
     both = item.kind == "call" and item.call_id and call_id
     return bool(both) and item.call_id != call_id and _differs(item, value, where)
 
