@@ -142,7 +142,7 @@ class Items:
 
     def delta(self, clue: Clue, slot: Slot, kind: PartKind, text: str) -> None:
         """A piece of an item, whose type the event implies."""
-        item = self._find(clue)
+        item = self._known.find(clue)
         if item is None and kind not in PROSE and self._known.has_index(clue.index):
             message = f"{_title(clue)} is not a {clue.type}: a delta was left out."
             self._answer.warn("no_item", message)
@@ -150,10 +150,10 @@ class Items:
         item = item or self._start_unannounced(clue)
         self._locate(item)
         if item.done:
-            self._warn(
-                item, "no_item", f"A delta of {clue.type} came after its end and was left out."
-            )
+            message = f"A delta of {clue.type} came after its end and was left out."
+            self._warn(item, "no_item", message)
             return
+        self._known.learn(item, clue)
         if item.has_all_arguments:
             item.has_all_arguments = False
             self._warn(item, "late_arguments", f"{_title(clue)} continued after its arguments.")
@@ -162,13 +162,13 @@ class Items:
 
     def open(self, clue: Clue, slot: Slot, kind: PartKind) -> None:
         """Adds an announced piece of a message or of reasoning."""
-        item = self._find(clue)
+        item = self._known.find(clue)
         if item is not None and not item.done and item.kind in ("text", "thinking"):
             self._part(item, slot, kind)
 
     def tell_text(self, clue: Clue, slot: Slot, kind: PartKind, text: str) -> None:
         """The whole text of a piece, before the item is done: only counts if no delta came."""
-        item = self._find(clue)
+        item = self._known.find(clue)
         if item is None and text:
             item = self._start_unannounced(clue)
         if item is None or item.done or item.streamed or not text:
@@ -179,7 +179,7 @@ class Items:
 
     def tell_arguments(self, clue: Clue, value: Mapping[str, Any], text: Any) -> None:
         """The whole arguments of a call, before the item is done."""
-        item = self._find(clue)
+        item = self._known.find(clue)
         if not isinstance(text, str):
             return
         if item is None and self._known.has_index(clue.index):
@@ -190,12 +190,14 @@ class Items:
         self._locate(item)
         if item.done:
             self._compare_arguments(item, text)
-        elif self._settle_arguments(item, text):
+            return
+        self._known.learn(item, clue)
+        if self._settle_arguments(item, text):
             item.has_all_arguments = True
 
     def finish_item(self, clue: Clue, value: Mapping[str, Any], where: Where) -> None:
         """The final form of an item."""
-        item = self._find(clue)
+        item = self._known.find(clue)
         if item is not None and item.done and self._is_again(item, clue, value, where):
             self._locate(item, where)
             self._warn(item, "item_again", f"{_title(clue)} was sent twice. It counts once.")
@@ -204,6 +206,7 @@ class Items:
         if item is None or item.done or self._is_other(item, clue, value, where):
             item = self._start(clue, value, where)
         else:
+            self._known.learn(item, clue)
             self._locate(item, where)
         self._finish(item, value, where)
 
@@ -239,12 +242,6 @@ class Items:
                 self._stop(item, complete)
 
     # Which item an event is about.
-
-    def _find(self, clue: Clue) -> Item | None:
-        item = self._known.find(clue)
-        if item is not None:
-            self._known.learn(item, clue)
-        return item
 
     def _is_again(self, item: Item, clue: Clue, value: Mapping[str, Any], where: Where) -> bool:
         """Whether this end repeats that of a completed item: a call must not run twice."""
