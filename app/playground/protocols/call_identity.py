@@ -85,10 +85,10 @@ class CallDirectory(Generic[C]):
                 self._by_id[call.type, id_] = call
 
     def learn(self, call: C, clue: Clue) -> None:
-        """From now on, what this fragment says stands for its call. Its first ids stay."""
+        """From now on, this fragment's index and ids find its call. Those that it had stay: an id
+        of an item may be another one in each event (GitHub Copilot), so it is not taken over."""
         if call.index is None:
             call.index = clue.index
-        call.item_id = call.item_id or clue.item_id
         call.call_id = call.call_id or clue.call_id
         self._enter_index(call, clue.index)
         for id_ in (clue.item_id, clue.call_id):

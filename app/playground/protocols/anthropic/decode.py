@@ -11,7 +11,15 @@ from typing import Any
 
 from playground.core.events import EndReason, PartKind, Usage
 from playground.protocols.anthropic.request import QUIRKS, encode
-from playground.protocols.base import Codec, ModelInfo, model_entries, wire_id
+from playground.protocols.base import Codec, ModelInfo, model_entries
+from playground.protocols.call_identity import (
+    CallDirectory,
+    Clue,
+    KnownCall,
+    has_id_of,
+    read_id,
+    read_index,
+)
 from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, ReadOutcome
 from playground.protocols.raw_json import JsonText, is_same_value, join_pieces
 
@@ -41,14 +49,15 @@ def decoder(status: int) -> BodyDecoder:
     return BodyDecoder(status, answer, _Reader(answer))
 
 
-class _Block:
-    """An open block: its part, and the block for the history, without its growing member."""
+class _Block(KnownCall):
+    """A block, of any type: its part, and for a call `input` of its start, as JSON text."""
 
     __slots__ = ("input", "part")
 
-    def __init__(self, part: OpenPart, input_text: str) -> None:
+    def __init__(self, clue: Clue, part: OpenPart, input_text: str) -> None:
+        super().__init__(clue)
         self.part = part
-        self.input = input_text  # for a call: `input` of the start, as JSON text
+        self.input = input_text
 
 
 class _Reader:
@@ -57,8 +66,8 @@ class _Reader:
 
     def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
-        self._open: dict[int, _Block] = {}
-        self._closed: dict[int, OpenPart | None] = {}  # None: it was stopped without a start
+        self._blocks = CallDirectory[_Block]()
+        self._unstarted: set[int | None] = set()  # indexes that were stopped without a start
         self._started = False
         self._meta: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
@@ -75,11 +84,11 @@ class _Reader:
             case "content_block_start":
                 block = _mapping(value.get("content_block"))
                 input_text = JsonText(text).member("content_block", "input")
-                self._block_start(_index(value), block, input_text)
+                self._block_start(read_index(value.get("index")) or 0, block, input_text)
             case "content_block_delta":
-                self._block_delta(_index(value), _mapping(value.get("delta")))
+                self._block_delta(read_index(value.get("index")), _mapping(value.get("delta")))
             case "content_block_stop":
-                self._block_stop(_index(value))
+                self._block_stop(read_index(value.get("index")))
             case "message_delta":
                 self._message_end(_mapping(value.get("delta")), value.get("usage"))
             case "message_stop":
@@ -96,9 +105,9 @@ class _Reader:
 
     def settle(self, whole: bool) -> None:
         """A block without its `content_block_stop` is incomplete."""
-        for block in self._open.values():
-            self._stop(block, complete=False)
-        self._open.clear()
+        for block in self._blocks.calls:
+            if not block.done:
+                self._stop(block, complete=False)
 
     def _tell_refusal(self, details: Mapping[str, Any]) -> None:
         """Warns with the provider's reason for a refusal, which is not part of the answer."""
@@ -126,7 +135,8 @@ class _Reader:
             self._answer.warn("restarted", "The message started again in the middle of its stream.")
             self.settle(whole=False)
             self._answer.forget_reason()
-            self._closed.clear()
+            self._blocks = CallDirectory()
+            self._unstarted.clear()
             self._usage.clear()
         self._started = True
         for key in ("id", "model"):
@@ -166,38 +176,45 @@ class _Reader:
         self, index: int, block: Mapping[str, Any], input_text: str, *path: str | int
     ) -> None:
         kind = _part_kind(str(block.get("type", "")))
-        left = self._open.get(index)
-        if left is not None:
+        id_ = read_id(block.get("tool_use_id" if kind == "server_result" else "id"))
+        clue = Clue(index=index, call_id=id_)
+        left = self._blocks.find_start(clue)
+        if left is not None and not left.done:
             self._warn(left.part, "started_twice", f"Block {index} started twice.")
-            if kind == left.part.kind == "call" and block.get("id") == left.part.provider_id:
+            if kind == left.part.kind == "call" and has_id_of(left, clue):
                 self._answer.locate(left.part, *path)
                 return  # the same call is announced again
-            self._stop(self._open.pop(index), complete=False)
-        self._closed.pop(index, None)
+            self._stop(left, complete=False)
+        self._unstarted.discard(index)
         own = dict(block)
         first = own.pop(_GROWS.get(str(block.get("type")), ""), "")
         if kind in ("call", "server_call"):
             own.pop("input", None)
-        provider_id = block.get("tool_use_id" if kind == "server_result" else "id")
-        part = self._answer.start(kind, _text(block.get("name")), wire_id(provider_id))
+        part = self._answer.start(kind, _text(block.get("name")), id_)
         part.meta["block"] = own
         self._answer.locate(part, *path)
         cited = own.get("citations")
         for citation in cited if isinstance(cited, list) else ():
             self._cite(part, citation)
-        self._open[index] = _Block(part, input_text)
+        self._blocks.add(_Block(clue, part, input_text))
         self._answer.delta(part, _text(first))
 
-    def _block_delta(self, index: int, delta: Mapping[str, Any]) -> None:
+    def _block_delta(self, index: int | None, delta: Mapping[str, Any]) -> None:
         type_ = str(delta.get("type", ""))
-        block = self._open.get(index)
-        if block is None and _text(delta.get("partial_json")) and self._has_ended_call(index):
-            return
-        block = block or self._open_unannounced(index, type_)
+        block = self._blocks.find(Clue(index=index))
+        if block is not None and block.done:
+            if block.part.kind == "call" and _text(delta.get("partial_json")):
+                self._fail_late(block)
+                return
+            block = None
+        elif block is None and index not in self._unstarted and type_ in _DELTAS:
+            block = self._open_unannounced(index or 0, type_)
         kind = block.part.kind if block is not None else ""
         if kind not in ("call", "server_call") and delta.get("partial_json"):
             self._answer.leave_unread()
         if block is None:
+            message = f"A {type_[:80]} for block {index or 0} was left out."
+            self._answer.warn("no_block", message)
             return
         self._answer.locate(block.part)
         own = block.part.meta["block"]
@@ -225,22 +242,19 @@ class _Reader:
             self._warn(part, "odd_delta", "A delta that is not text was left out.")
         self._answer.delta(part, _text(text))
 
-    def _has_ended_call(self, index: int) -> bool:
-        """Whether the block is a call that was stopped. Without the arguments that come now it
-        would look complete and might run, so the answer fails."""
-        part = self._closed.get(index)
-        if part is None or part.kind != "call":
-            return False
+    def _fail_late(self, block: _Block) -> None:
+        """Arguments came for a call that was stopped. Without them it would look complete and might
+        run, so the answer fails."""
+        title = f"block {block.index}"
         self._answer.warn_of(
-            part, "late_arguments", f"Block {index} continued after it was stopped."
+            block.part, "late_arguments", f"{title.capitalize()} continued after it was stopped."
         )
         self.settle(whole=False)
         self._answer.fail(
             "error",
-            f"Arguments of the call in block {index} came after it had ended, so they are "
+            f"Arguments of the call in {title} came after it had ended, so they are "
             "ambiguous. Retry.",
         )
-        return True
 
     def _warn(self, part: OpenPart, code: str, message: str) -> None:
         """A warning about a block; that about a call names it."""
@@ -249,27 +263,24 @@ class _Reader:
         else:
             self._answer.warn(code, message)
 
-    def _open_unannounced(self, index: int, type_: str) -> _Block | None:
-        """Opens a block for a delta of a block that is not open, or returns None with a warning."""
-        if index in self._closed or type_ not in _DELTAS:
-            self._answer.warn("no_block", f"A {type_[:80]} for block {index} was left out.")
-            return None
+    def _open_unannounced(self, index: int, type_: str) -> _Block:
         kind = _DELTAS[type_][0]
         self._block_start(index, {"type": "tool_use" if kind == "call" else kind}, "")
-        block = self._open[index]
+        block = self._blocks.calls[-1]
         self._warn(block.part, "no_start", f"Block {index} was never started.")
         return block
 
-    def _block_stop(self, index: int) -> None:
-        block = self._open.pop(index, None)
-        if block is None:
-            self._answer.warn("no_block", f"Block {index} was stopped but is not open.")
-            self._closed.setdefault(index, None)
+    def _block_stop(self, index: int | None) -> None:
+        block = self._blocks.find(Clue(index=index))
+        if block is None or block.done:
+            self._answer.warn("no_block", f"Block {index or 0} was stopped but is not open.")
+            if block is None:
+                self._unstarted.add(index)
         else:
-            self._closed[index] = block.part
             self._stop(block, complete=True)
 
     def _stop(self, block: _Block, complete: bool) -> None:
+        self._blocks.close(block)
         part = block.part
         if part.kind in ("call", "server_call") and not part.pieces:
             # Without fragments, or with only empty ones, `input` of the start has all arguments. If
@@ -324,10 +335,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _index(value: Mapping[str, Any]) -> int:
-    return count(value.get("index")) or 0
 
 
 def label(frame: Mapping[str, Any]) -> str:
