@@ -39,11 +39,15 @@ TWO = [("a", A), ("b", B)]
 NAMELESS = [("", A), ("", B)]
 
 
+OF_NO_CALL = ("no_block", "empty_call", "odd_call")
+"""Warnings about a fragment that belongs to no call."""
+
+
 def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in item.items() if value is not None}
 
 
-def _item(call_id: str | None, arguments: str, *, id: str | None = None) -> dict[str, Any]:
+def _item(call_id: Any, arguments: str, *, id: Any = None) -> dict[str, Any]:
     head = {"type": "function_call", "id": id, "call_id": call_id, "name": "seat_map"}
     return _bare({**head, "arguments": arguments})
 
@@ -52,7 +56,7 @@ def _event(type_: str, index: int | None = None, **more: Any) -> dict[str, Any]:
     return _bare({"type": f"response.{type_}", "output_index": index, **more})
 
 
-def _delta(text: str, index: int | None = None, item_id: str | None = None) -> dict[str, Any]:
+def _delta(text: str, index: int | None = None, item_id: Any = None) -> dict[str, Any]:
     return _event("function_call_arguments.delta", index, delta=text, item_id=item_id)
 
 
@@ -97,6 +101,14 @@ def _anthropic(*values: Any) -> bytes:
 def _chat(*fragments: dict[str, Any]) -> bytes:
     role = chunk({"role": "assistant"})
     return sse(role, *map(chat_calls, fragments), chunk({}, "tool_calls"), "[DONE]")
+
+
+def _chat_again(fragments: Sequence[Any], again: Sequence[Any]) -> bytes:
+    """The calls, and a message at the end that has them once more."""
+    message = {"role": "assistant", "content": None, "tool_calls": again}
+    end = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+    role = chunk({"role": "assistant"})
+    return sse(role, *map(chat_calls, fragments), {"id": "c", **end}, "[DONE]")
 
 
 def _gemini(*values: Any) -> bytes:
@@ -224,6 +236,204 @@ CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
         TWO[:1],
         [],
     ),
+    "anthropic, no index in the pieces": (
+        "anthropic",
+        _anthropic(
+            *(_start(0, "t", type="text", text="x"), _stop(0)),
+            *(_start(1, "a"), _json(None, A), _stop(None)),
+        ),
+        TWO[:1],
+        [],
+    ),
+    "chat, no index in the pieces": (
+        "openai_chat",
+        _chat(fragment(1, "a", "seat_map", '{"hall"'), fragment(arguments=':"A"}')),
+        TWO[:1],
+        [],
+    ),
+    # Ids that are numbers, empty, or the same for two calls.
+    "chat, ids are numbers": (
+        "openai_chat",
+        _chat(
+            *(fragment(None, 1, "seat_map", '{"hall"'), fragment(None, 2, "seat_map", B)),
+            fragment(None, 1, arguments=':"A"}'),
+        ),
+        [("1", A), ("2", B)],
+        [],
+    ),
+    "responses, ids are numbers": (
+        "openai_responses",
+        _responses(
+            *(_added(call_id=1, id=3), _added(call_id=2, id=4)),
+            *(_delta(A, item_id=3), _delta(B, item_id=4)),
+            *(_done(A, call_id=1, id=3), _done(B, call_id=2, id=4)),
+        ),
+        [("1", A), ("2", B)],
+        [],
+    ),
+    "ollama, ids are numbers": (
+        "ollama",
+        _ollama(_function(HALL_A, id=1), _function(HALL_B, id=2)),
+        [("1", '{"hall": "A"}'), ("2", '{"hall": "B"}')],
+        [],
+    ),
+    "chat, empty ids": (
+        "openai_chat",
+        _chat(
+            *(fragment(0, "", "seat_map", '{"hall"'), fragment(1, "", "seat_map", B)),
+            fragment(0, "", arguments=':"A"}'),
+        ),
+        NAMELESS,
+        [],
+    ),
+    "anthropic, empty ids": (
+        "anthropic",
+        _anthropic(*(_start(0, ""), _json(0, A), _stop(0), _start(1, ""), _json(1, B), _stop(1))),
+        NAMELESS,
+        [],
+    ),
+    "responses, empty ids": (
+        "openai_responses",
+        _responses(
+            *(_added(0, call_id="", id=""), _added(1, call_id="", id="")),
+            *(_delta(A, 0, ""), _delta(B, 1, "")),
+            *(_done(A, 0, call_id="", id=""), _done(B, 1, call_id="", id="")),
+        ),
+        NAMELESS,
+        [],
+    ),
+    "chat, one id for two": (
+        "openai_chat",
+        _chat(fragment(0, "a", "seat_map", A), fragment(1, "a", "seat_map", B)),
+        [("a", A), ("a", B)],
+        ["same_id"],
+    ),
+    "responses, one id for two": (
+        "openai_responses",
+        _responses(
+            *(_added(0, call_id="a"), _delta(A, 0), _done(A, 0, call_id="a")),
+            *(_added(1, call_id="a"), _delta(B, 1), _done(B, 1, call_id="a")),
+        ),
+        [("a", A), ("a", B)],
+        ["same_id"],
+    ),
+    "anthropic, one id for two": (
+        "anthropic",
+        _anthropic(*(_start(0, "a"), _json(0, A), _stop(0), _start(1, "a"), _json(1, B), _stop(1))),
+        [("a", A), ("a", B)],
+        ["same_id"],
+    ),
+    "gemini, one id for two": (
+        "gemini",
+        _gemini(
+            gemini_call("seat_map", args=HALL_A, id="a"),
+            gemini_call("seat_map", args=HALL_B, id="a"),
+        ),
+        [("a", '{"hall": "A"}'), ("a", '{"hall": "B"}')],
+        ["same_id"],
+    ),
+    # An index or an id comes late, and counts from then on.
+    "chat, the id comes late": (
+        "openai_chat",
+        _chat(
+            *(fragment(0, name="seat_map", arguments='{"hall"'), fragment(0, "a")),
+            *(fragment(1, "b", "seat_map", B), fragment(id="a", arguments=':"A"}')),
+        ),
+        TWO,
+        [],
+    ),
+    "chat, the index comes late": (
+        "openai_chat",
+        _chat(
+            *(fragment(id="a", name="seat_map"), fragment(0, arguments='{"hall"')),
+            *(fragment(id="b", name="seat_map"), fragment(1, arguments=B)),
+            fragment(0, arguments=':"A"}'),
+        ),
+        TWO,
+        [],
+    ),
+    "responses, the index comes late": (
+        "openai_responses",
+        _responses(
+            *(_added(call_id="a"), _delta('{"hall"', 0), _added(call_id="b"), _delta(B, 1)),
+            *(_delta(':"A"}', 0), _done(A, 0, call_id="a"), _done(B, 1, call_id="b")),
+        ),
+        TWO,
+        [],
+    ),
+    "responses, the item id comes late": (
+        "openai_responses",
+        _responses(
+            *(_added(call_id="a"), _delta('{"hall"', item_id="i")),
+            *(_added(call_id="b"), _delta(B, item_id="j"), _delta(':"A"}', item_id="i")),
+            *(_done(A, call_id="a", id="i"), _done(B, call_id="b", id="j")),
+        ),
+        TWO,
+        [],
+    ),
+    "responses, the call id comes late": (
+        "openai_responses",
+        _responses(_added(0, id="i"), _delta(A, 0, "i"), _done(A, 0, id="i", call_id="a")),
+        TWO[:1],
+        [],
+    ),
+    "responses, the call id comes with a second start": (
+        "openai_responses",
+        _responses(
+            *(_added(0, id="i"), _added(0, id="i", call_id="a"), _delta(A, 0)),
+            _done(A, 0, id="i", call_id="a"),
+        ),
+        TWO[:1],
+        ["started_twice"],
+    ),
+    "gemini, the id comes late": (
+        "gemini",
+        _gemini(
+            growing(partial_arg("$.hall", stringValue="A", more=True), name="seat_map"),
+            {"functionCall": {"id": "a", "willContinue": True}},
+            growing(partial_arg("$.hall", stringValue="")),
+            {"functionCall": {"id": "a"}},
+        ),
+        [("a", '{"hall":"A"}')],
+        [],
+    ),
+    "responses, an end behind a call without ids": (
+        "openai_responses",
+        _responses(_added(), _delta(A), _done(A), _done(B, call_id="b")),
+        [("", A), ("b", B)],
+        [],
+    ),
+    # Fragments that say nothing.
+    "chat, nothing": (
+        "openai_chat",
+        _chat({}, fragment(0, "a", "seat_map", A), {}, fragment(0, arguments="")),
+        TWO[:1],
+        ["empty_call"],
+    ),
+    "anthropic, nothing": (
+        "anthropic",
+        _anthropic(_start(0, "a"), _json(0, ""), _json(0, A), _json(0, ""), _stop(0)),
+        TWO[:1],
+        [],
+    ),
+    "responses, nothing": (
+        "openai_responses",
+        _responses(_added(0, call_id="a"), _delta(""), _delta(A, 0), _done(A, 0, call_id="a")),
+        TWO[:1],
+        [],
+    ),
+    "gemini, nothing": (
+        "gemini",
+        _gemini({"functionCall": {}}, gemini_call("seat_map", args=HALL_A)),
+        [("", '{"hall": "A"}')],
+        ["empty_call"],
+    ),
+    "ollama, nothing": (
+        "ollama",
+        _ollama({}, _function(HALL_A)),
+        [("", '{"hall": "A"}')],
+        ["odd_call"],
+    ),
     # Interleaved, with all identity there is.
     "responses, interleaved": (
         "openai_responses",
@@ -281,6 +491,15 @@ CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
         ),
         TWO,
         ["started_twice", "started_twice"],
+    ),
+    "chat, one index for two at once": (
+        "openai_chat",
+        _chat(
+            *(fragment(0, "a", "seat_map", '{"hall"'), fragment(0, "b", "seat_map", '{"hall"')),
+            *(fragment(0, "a", arguments=':"A"}'), fragment(0, "b", arguments=':"B"}')),
+        ),
+        TWO,
+        [],
     ),
     "anthropic, index used again": (
         "anthropic",
@@ -343,6 +562,12 @@ CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
         NAMELESS[:1],
         ["item_again"],
     ),
+    "responses, end again with other item ids": (
+        "openai_responses",
+        _responses(_added(), _delta(A, item_id="i"), _done(A, id="j"), _done(A, id="k")),
+        NAMELESS[:1],
+        ["item_again"],
+    ),
     "responses, end again of two": (
         "openai_responses",
         _responses(
@@ -367,6 +592,34 @@ CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
         ),
         TWO[:1],
         ["item_again"],
+    ),
+    "chat, all again at the end": (
+        "openai_chat",
+        _chat_again(
+            [fragment(0, "a", "seat_map", A), fragment(1, "b", "seat_map", B)],
+            [fragment(None, "b", "seat_map", B), fragment(None, "c", "seat_map", A)],
+        ),
+        TWO,
+        [],
+    ),
+    "chat, all again at the end without ids": (
+        "openai_chat",
+        _chat_again(
+            [fragment(0, None, "seat_map", A), fragment(1, None, "seat_map", B)],
+            [fragment(None, None, "seat_map", A), fragment(None, None, "seat_map", B)],
+        ),
+        NAMELESS,
+        [],
+    ),
+    "responses, all again at the end with other ids": (
+        "openai_responses",
+        _responses(
+            *(_added(0, call_id="a"), _delta(A, 0), _done(A, 0, call_id="a")),
+            *(_added(1, call_id="b"), _delta(B, 1), _done(B, 1, call_id="b")),
+            output=[_item("c", A), _item("d", B)],
+        ),
+        TWO,
+        [],
     ),
     "gemini, end again": (
         "gemini",
@@ -426,7 +679,7 @@ def test_a_warning_about_a_call_names_its_part(name: str) -> None:
     events = events_of(protocol, body)
     started = [event.index for event in events if isinstance(event, PartStarted)]
     warned = [event for event in events if isinstance(event, Warned) and event.code in codes]
-    about = [event.meta["part"] for event in warned if event.code != "no_block"]
+    about = [event.meta["part"] for event in warned if event.code not in OF_NO_CALL]
     assert set(about) <= set(started)
     assert len(set(about)) == len(about)
 

@@ -177,15 +177,6 @@ class Codec:
     says_again: bool = False
 
 
-_NO_ID = frozenset({"null", "None", "undefined"})
-"""Words that a server writes where it has no id."""
-
-
-def wire_id(value: Any) -> str:
-    """The id that a provider gave, or "" for none."""
-    return value if isinstance(value, str) and value not in _NO_ID else ""
-
-
 # The list of models in a provider's response; ignores anything that is no object.
 
 

@@ -23,7 +23,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from playground.protocols.base import wire_id
+_NO_ID = frozenset({"null", "None", "undefined"})
+"""Words that a server writes where it has no id."""
 
 
 @dataclass(slots=True)
@@ -252,7 +253,7 @@ def read_index(value: Any) -> int | None:
 
 
 def read_id(value: Any) -> str:
-    """An id as text, "" for none: some servers number their calls, or write "null"."""
+    """An id as text, "" for none. Some servers number their calls; others write "null"."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return wire_id(value)
+    return value if isinstance(value, str) and value not in _NO_ID else ""

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from playground.core.events import EndReason, PartKind, Usage
 from playground.core.json_values import MOST_DEEP
-from playground.protocols.base import Codec, ModelInfo, error_sentence, model_entries, wire_id
+from playground.protocols.base import Codec, ModelInfo, error_sentence, model_entries
+from playground.protocols.call_identity import CallDirectory, Clue, KnownCall, read_id
 from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, ReadOutcome
 from playground.protocols.gemini.request import MODELS_PATH, QUIRKS, encode, key_header, split_part
 from playground.protocols.raw_json import JsonText, is_same_value, join_pieces
@@ -86,6 +87,15 @@ _VERTEX = (
 _BLOCKED = ("", "SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT")
 
 
+class _StreamedCall(KnownCall):
+    __slots__ = ("arguments", "part")
+
+    def __init__(self, clue: Clue, part: OpenPart) -> None:
+        super().__init__(clue)
+        self.part = part
+        self.arguments = GrowingArguments()
+
+
 def decoder(status: int) -> BodyDecoder:
     """A Decoder of one response."""
     answer = EventBuilder()
@@ -103,9 +113,7 @@ class _Reader:
     def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._prose: OpenPart | None = None
-        self._call: OpenPart | None = None  # a call with incomplete streamed arguments
-        self._arguments = GrowingArguments()
-        self._torn: set[str] = set()  # ids of calls that another call interrupted
+        self._calls = CallDirectory[_StreamedCall]()
         self._vertex = False
         self._usage: dict[str, Any] = {}
         self._meta: dict[str, Any] = {}
@@ -270,68 +278,42 @@ class _Reader:
 
     def _take_call(self, part: Mapping[str, Any], call: Mapping[str, Any], where: Where) -> None:
         """A whole call, or a piece of one whose arguments are streamed by path."""
-        name, goes_on = call.get("name"), call.get("willContinue") is True
-        partials = call.get("partialArgs")
-        if self._reject_stray(call):
+        goes_on, partials = call.get("willContinue") is True, call.get("partialArgs")
+        name = call.get("name")
+        clue = Clue(call_id=read_id(call.get("id")), name=name if isinstance(name, str) else "")
+        known = self._calls.find_in_turn(clue)
+        if known == "stray":
+            message = f"A piece of call {clue.call_id[:80]!r} came out of order."
+            self._answer.warn("mixed_calls", message)
+            self._break_off_call()
             return
-        if self._call is None or (name and not self._goes_on_with(self._call, call)):
+        if known == "new":
             self._break_off_call()
             if not call:
                 self._answer.warn("empty_call", "A call had neither a name nor arguments.")
                 return
-            self._start_call(call)
-        open_ = self._call
-        assert open_ is not None
+            part_of_call = self._answer.start("call", clue.name, clue.call_id)
+            known = _StreamedCall(clue, part_of_call)
+            self._calls.add(known)
+        self._calls.learn(known, clue)
+        open_ = known.part
         self._answer.locate(open_, *where[1:][:-1])
         self._sign(open_, part, call)
         for place, partial in enumerate(partials if isinstance(partials, list) else []):
-            self._grow(open_, partial, (*where, "partialArgs", place))
+            self._grow(known, partial, (*where, "partialArgs", place))
         source = where[0].member(*where[1:], "args") if "args" in call else ""
         if source and (call.get("args") or not (goes_on or open_.meta.get("streamed"))):
-            self._whole_arguments(open_, call["args"], source)
+            self._whole_arguments(known, call["args"], source)
         elif partials or goes_on:
             open_.meta["streamed"] = True
         if not goes_on or open_.ended:
             self._end_call(complete=True)
 
-    def _goes_on_with(self, open_: OpenPart, call: Mapping[str, Any]) -> bool:
-        """Whether this is the next piece of the open call, although it repeats its name."""
-        return bool(open_.provider_id) and call.get("id") == open_.provider_id
-
-    def _reject_stray(self, call: Mapping[str, Any]) -> bool:
-        """Whether this piece belongs to another call than the open one, or to an interrupted one.
-
-        The pieces in between cannot be assigned safely, so neither call is ever complete.
-        """
-        open_, id_, name = self._call, wire_id(call.get("id")), call.get("name")
-        if not id_:
-            return False
-        if open_ is None:
-            stray = id_ in self._torn and not name
-        elif id_ == open_.provider_id:
-            stray = bool(name) and name != open_.name
-        else:
-            stray = id_ in self._torn or (not name and bool(open_.provider_id))
-        if stray:
-            self._torn.add(id_)
-            self._answer.warn("mixed_calls", f"A piece of call {id_[:80]!r} came out of order.")
-            self._break_off_call()
-        return stray
-
     def _break_off_call(self) -> None:
         """Ends the open call as incomplete; further pieces of it are ignored."""
-        if self._call is not None:
-            self._torn.add(self._call.provider_id)
+        if (call := self._calls.open_call()) is not None:
             self._end_call(complete=False)
-
-    def _start_call(self, call: Mapping[str, Any]) -> None:
-        name, id_ = call.get("name"), call.get("id")
-        self._arguments = GrowingArguments()
-        self._call = self._answer.start(
-            "call",
-            name if isinstance(name, str) else "",
-            wire_id(id_),
-        )
+            self._calls.interrupt(call)
 
     def _sign(self, open_: OpenPart, part: Mapping[str, Any], call: Mapping[str, Any]) -> None:
         """Stores what is not an argument: the signature, and unknown members."""
@@ -341,10 +323,11 @@ class _Reader:
         rest = {key: item for key, item in call.items() if key not in _CALL}
         if rest:
             open_.meta.setdefault("call", {}).update(rest)
-        if id_ := wire_id(call.get("id")):
+        if id_ := read_id(call.get("id")):
             open_.provider_id = open_.meta["id"] = id_
 
-    def _whole_arguments(self, open_: OpenPart, args: Any, source: str) -> None:
+    def _whole_arguments(self, call: _StreamedCall, args: Any, source: str) -> None:
+        open_ = call.part
         open_.meta["whole"] = True
         is_packed = isinstance(args, str)
         open_.meta["packed" if is_packed else "as_object"] = True
@@ -352,7 +335,7 @@ class _Reader:
         if open_.pieces:
             # They came before, in pieces or whole: this is no more of them, but all of them.
             before = join_pieces(open_.pieces)
-            closing = "" if self._arguments.broken else self._arguments.close()
+            closing = "" if call.arguments.broken else call.arguments.close()
             if is_same_value(before, text):
                 return
             if not is_same_value(before + closing, text):
@@ -364,8 +347,8 @@ class _Reader:
             open_.pieces.clear()
         self._answer.delta(open_, text)
 
-    def _grow(self, open_: OpenPart, partial: Any, where: Where) -> None:
-        arguments = self._arguments
+    def _grow(self, call: _StreamedCall, partial: Any, where: Where) -> None:
+        arguments, open_ = call.arguments, call.part
         if arguments.broken:
             return
         if isinstance(partial, dict):
@@ -377,13 +360,13 @@ class _Reader:
         if arguments.broken:
             self._warn_odd(open_)
 
-    def _close_arguments(self, open_: OpenPart) -> bool:
+    def _close_arguments(self, call: _StreamedCall) -> bool:
         """Completes the streamed arguments; False if they cannot become complete."""
-        was_broken, closing = self._arguments.broken, self._arguments.close()
-        self._answer.delta(open_, closing)
-        if self._arguments.broken and not was_broken:
-            self._warn_odd(open_)
-        return not self._arguments.broken
+        was_broken, closing = call.arguments.broken, call.arguments.close()
+        self._answer.delta(call.part, closing)
+        if call.arguments.broken and not was_broken:
+            self._warn_odd(call.part)
+        return not call.arguments.broken
 
     def _warn_odd(self, open_: OpenPart) -> None:
         self._answer.warn_of(
@@ -392,13 +375,15 @@ class _Reader:
 
     def _end_call(self, complete: bool) -> None:
         """Ends the open call; without its own end it is incomplete and never runs."""
-        open_, self._call = self._call, None
-        if open_ is None:
+        call = self._calls.open_call()
+        if call is None:
             return
+        self._calls.close(call)
+        open_ = call.part
         streamed, whole = open_.meta.pop("streamed", False), open_.meta.pop("whole", False)
         if streamed and not whole:
             open_.meta["as_object"] = True
-            complete = complete and self._close_arguments(open_)
+            complete = complete and self._close_arguments(call)
         elif not whole:
             open_.meta["absent"] = True
         self._answer.stop(open_, complete)

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from playground.core.events import EndReason, Usage
-from playground.protocols.base import Codec, ModelInfo, model_entries, wire_id
+from playground.protocols.base import Codec, ModelInfo, model_entries
+from playground.protocols.call_identity import read_id
 from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, ReadOutcome
 from playground.protocols.ollama.request import QUIRKS, encode
 from playground.protocols.raw_json import JsonText
@@ -110,7 +111,7 @@ class _Reader:
     def _call(self, call: Mapping[str, Any], function: Mapping[str, Any], source: str) -> OpenPart:
         """A complete call. `source` is the JSON text of its arguments, or ""."""
         name, id_ = function.get("name"), call.get("id")
-        part = self._answer.start("call", name if isinstance(name, str) else "", wire_id(id_))
+        part = self._answer.start("call", name if isinstance(name, str) else "", read_id(id_))
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             # Servers that also speak OpenAI's protocol may send arguments as a string.
