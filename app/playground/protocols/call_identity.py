@@ -80,7 +80,9 @@ class CallDirectory(Generic[C]):
         call.number = len(self.calls)
         self.calls.append(call)
         self._latest[call.type] = self._open[call.type][call.number] = call
-        self._enter_index(call, call.index)
+        if call.index is not None:
+            self._at[call.type, call.index] = call
+            self._indexes.add(call.index)
         for id_ in (call.item_id, call.call_id):
             if id_:
                 self._by_id[call.type, id_] = call
@@ -91,15 +93,13 @@ class CallDirectory(Generic[C]):
         if call.index is None:
             call.index = clue.index
         call.call_id = call.call_id or clue.call_id
-        self._enter_index(call, clue.index)
-        for id_ in (clue.item_id, clue.call_id):
-            if id_:
-                self._by_id.setdefault((call.type, id_), call)
-
-    def _enter_index(self, call: C, index: int | None) -> None:
-        if index is not None:
-            self._at[call.type, index] = call
-            self._indexes.add(index)
+        if clue.index is not None:
+            self._at[call.type, clue.index] = call
+            self._indexes.add(clue.index)
+        if clue.item_id and clue.item_id != call.item_id:
+            self._by_id.setdefault((call.type, clue.item_id), call)
+        if clue.call_id:
+            self._by_id.setdefault((call.type, clue.call_id), call)
 
     def close(self, call: C) -> None:
         """The end of a call came: others come before it if a fragment says nothing."""
@@ -235,8 +235,11 @@ class CallDirectory(Generic[C]):
         return None if clue.index is None else self._at.get((clue.type, clue.index))
 
     def _with_id(self, clue: Clue) -> C | None:
-        ids = ((clue.type, id_) for id_ in (clue.item_id, clue.call_id) if id_)
-        return next((self._by_id[id_] for id_ in ids if id_ in self._by_id), None)
+        known = self._by_id
+        named = known.get((clue.type, clue.item_id)) if clue.item_id else None
+        if named is None and clue.call_id:
+            return known.get((clue.type, clue.call_id))
+        return named
 
 
 def has_id_of(call: KnownCall, clue: Clue) -> bool:
@@ -254,6 +257,6 @@ def read_index(value: Any) -> int | None:
 
 def read_id(value: Any) -> str:
     """An id as text, "" for none. Some servers number their calls; others write "null"."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value if isinstance(value, str) and value not in _NO_ID else ""
+    if isinstance(value, str):
+        return "" if value in _NO_ID else value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""

@@ -60,9 +60,9 @@ def clue_of(
     """How an event names its item, which it may have."""
     source = value if item is None else item
     return Clue(
-        index=read_index(value.get("output_index")),
-        item_id=read_id(source.get("id")) or read_id(value.get("item_id")),
-        call_id=read_id(source.get("call_id")),
+        read_index(value.get("output_index")),
+        read_id(source.get("id")) or read_id(value.get("item_id")),
+        read_id(source.get("call_id")),
         type=type_ or _text(source.get("type")),
     )
 
