@@ -597,7 +597,7 @@ class CallAssembler:
             self._answer.leave_unread()
         clue = _clue(fragment, inner)
         call = self._known.find_unmarked(clue) or self._new_call(clue)
-        repeats = has_id_of(call, clue) and call.name == clue.name
+        repeats = clue.call_id and has_id_of(call, clue) and call.name == clue.name
         if repeats and self._is_again(call, body, arguments):
             self._locate(call, where)
             return
@@ -677,11 +677,11 @@ def _repeats(legacy: Mapping[str, Any], function: Any) -> bool:
 
 
 def _clue(fragment: Mapping[str, Any], member: str = "function") -> Clue:
-    body, id_ = fragment.get(member), read_id(fragment.get("id"))
+    body = fragment.get(member)
     name = body.get("name") if isinstance(body, dict) else ""
     return Clue(
-        index=read_index(fragment.get("index")),
-        call_id=id_,
+        read_index(fragment.get("index")),
+        call_id=read_id(fragment.get("id")),
         name=name if isinstance(name, str) else "",
     )
 
