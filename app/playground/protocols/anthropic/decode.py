@@ -124,7 +124,7 @@ class _Reader:
         for index, block in enumerate(blocks if isinstance(blocks, list) else []):
             input_text = quoted.member("content", index, "input")
             self._block_start(index, _mapping(block), input_text, "content", index)
-            self._block_stop(index)
+            self._stop(self._blocks.calls[-1], complete=True)
         self._message_end(value, None)
         return "last"
 
@@ -272,6 +272,8 @@ class _Reader:
 
     def _block_stop(self, index: int | None) -> None:
         block = self._blocks.find(Clue(index=index))
+        if block is not None:
+            self._answer.locate(block.part)
         if block is None or block.done:
             self._answer.warn("no_block", f"Block {index or 0} was stopped but is not open.")
             if block is None:

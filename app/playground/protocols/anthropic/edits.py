@@ -14,8 +14,12 @@ from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
-    GapCloser,
+    ItemEditor,
+    ItemForm,
     add_output,
+    continue_items,
+    next_index,
+    whole_answers,
 )
 from playground.protocols.history_form import (
     HistoryForm,
@@ -32,122 +36,79 @@ _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens
 
 _THINKING = ("thinking", "redacted_thinking")
 
+_BLOCKS = ItemForm(
+    index="index",
+    start="content_block_start",
+    item="content_block",
+    thinking=_THINKING,
+    deltas={"input_json_delta": ("delta", "partial_json")},
+)
+
 
 def edit(answer: EditableAnswer) -> None:
     """Edits a stream, or one message."""
-    _Blocks(answer).edit()
+    whole = next((frame for frame in answer.frames if _is_whole(frame)), None)
+    if whole is not None:
+        _edit_whole(answer, whole)
+    else:
+        _edit_stream(answer)
     for frame in answer.frames:
         path = ("delta", "stop_reason") if frame.type == "message_delta" else ("stop_reason",)
         if answer.calls_gone and frame.value_at(*path) == "tool_use":
             frame.set("end_turn", *path)
 
 
-class _Blocks:
-    def __init__(self, answer: EditableAnswer) -> None:
-        self._answer = answer
-        self._blocks: list[tuple[EditableFrame, int, GapCloser]] = []
-        self._next = 0  # the index after the last remaining block
-        self._written: set[int] = set()  # calls whose new arguments are written
-        self._grow = {
-            place.part
-            for frame in answer.frames
-            for place in frame.places
-            if frame.value_at("delta", "type") == "input_json_delta"
-        }
+def _edit_stream(answer: EditableAnswer) -> None:
+    """A message that starts again numbers its blocks from 0 again."""
+    ending = answer.ending_frame(_ends)
+    messages: list[list[tuple[EditableFrame, int]]] = [[]]
+    for frame in answer.frames:
+        if frame.type == "message_start":
+            messages.append([])
+        elif frame.type.startswith("content_block_"):
+            messages[-1].append((frame, frame.places[-1].part if frame.places else -1))
 
-    def edit(self) -> None:
-        for frame in self._answer.frames:
-            if frame.type == "message":
-                self._whole(frame)
-                return
-        ending = self._answer.ending_frame(_ends)
-        self._find()
-        numbers = None
-        for frame, part, gaps in self._blocks:
-            if gaps is not numbers:
-                numbers, self._next = gaps, 0
-            self._edit_block(frame, part, gaps)
-        self._add_reasons(ending)
-
-    def _find(self) -> None:
-        """Maps blocks to calls; a restarted message numbers its blocks from 0 again."""
-        owner: dict[Any, int] = {}
-        gaps = GapCloser()
-        for frame in self._answer.frames:
-            index = frame.value_at("index")
-            if frame.type == "message_start":
-                owner, gaps = {}, GapCloser()
-            if not frame.type.startswith("content_block_"):
-                continue
-            if frame.type == "content_block_start":
-                owner.pop(index, None)
-            for place in frame.places:
-                owner[index] = place.part
-            part = owner.get(index, -1)
-            self._blocks.append((frame, part, gaps))
-            if part in self._answer.taken and isinstance(index, int):
-                gaps.add(index)
-
-    def _edit_block(self, frame: EditableFrame, part: int, gaps: GapCloser) -> None:
-        if part in self._answer.taken:
-            frame.drop()
+    def write(frame: EditableFrame, text: str, index: int, is_in_pieces: bool) -> None:
+        """Writes the arguments of a call that has none in pieces into its start, or behind it."""
+        if frame.type != _BLOCKS.start:
             return
-        index = frame.value_at("index")
-        new = gaps.new_number(index) if isinstance(index, int) else 0
-        if part in self._answer.arguments:
-            self._set_arguments(frame, part, new)
-        if isinstance(index, int):
-            frame.set(new, "index")
-        self._next = max(self._next, new + 1)
+        first = frame.value_at(_BLOCKS.item, "input")
+        if first:
+            frame.put("{}" if is_in_pieces else text, _BLOCKS.item, "input")
+        elif not is_in_pieces:
+            delta = {"type": "input_json_delta", "partial_json": text}
+            value = {"type": "content_block_delta", "index": index, "delta": delta}
+            answer.insert_after(frame, value)
 
-    def _set_arguments(self, frame: EditableFrame, part: int, index: int) -> None:
-        """One delta gets all arguments; without any, the start of the block or a new delta."""
-        text = self._answer.arguments[part]
-        if frame.type == "content_block_start":
-            first = frame.value_at("content_block", "input")
-            if part in self._grow:
-                if first:
-                    frame.put("{}", "content_block", "input")
-            elif first:
-                frame.put(text, "content_block", "input")
-            else:
-                delta = {"type": "input_json_delta", "partial_json": text}
-                value = {"type": "content_block_delta", "index": index, "delta": delta}
-                self._answer.insert_after(frame, value)
-        elif frame.value_at("delta", "type") == "input_json_delta":
-            if part in self._written:
-                frame.drop()
-            else:
-                frame.set(text, "delta", "partial_json")
-            self._written.add(part)
+    editor = ItemEditor(answer, _BLOCKS, write)
+    for events in messages:
+        if events:
+            editor.edit(events)
+    if answer.reasons:
+        _insert_text(answer, ending, editor.next_index)
 
-    def _add_reasons(self, before: EditableFrame | None) -> None:
-        """Adds the reasons as a block after all others."""
-        if not self._answer.reasons:
-            return
-        index = self._next
-        delta = {"type": "text_delta", "text": self._answer.reasons}
-        self._answer.insert(
-            before,
-            {
-                "type": "content_block_start",
-                "index": index,
-                "content_block": {"type": "text", "text": ""},
-            },
-            {"type": "content_block_delta", "index": index, "delta": delta},
-            {"type": "content_block_stop", "index": index},
-        )
 
-    def _whole(self, frame: EditableFrame) -> None:
-        answer = self._answer
-        for place in frame.places:
-            if place.part in answer.taken:
-                frame.take(*place.path)
-            elif place.part in answer.arguments:
-                frame.put(answer.arguments[place.part], *place.path, "input")
-        if answer.reasons:
-            block = {"type": "text", "text": answer.reasons}
-            frame.set(block, "content", len(frame.value_at("content") or ()))
+def _insert_text(answer: EditableAnswer, before: EditableFrame | None, index: int) -> None:
+    """Adds the reasons as a block after all others."""
+    delta = {"type": "text_delta", "text": answer.reasons}
+    block = {"type": "text", "text": ""}
+    answer.insert(
+        before,
+        {"type": "content_block_start", "index": index, "content_block": block},
+        {"type": "content_block_delta", "index": index, "delta": delta},
+        {"type": "content_block_stop", "index": index},
+    )
+
+
+def _edit_whole(answer: EditableAnswer, frame: EditableFrame) -> None:
+    for place in frame.places:
+        if place.part in answer.taken:
+            frame.take(*place.path)
+        elif place.part in answer.arguments:
+            frame.put(answer.arguments[place.part], *place.path, "input")
+    if answer.reasons:
+        block = {"type": "text", "text": answer.reasons}
+        frame.set(block, "content", len(frame.value_at("content") or ()))
 
 
 def _ends(frame: EditableFrame) -> bool:
@@ -163,50 +124,31 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
-    wholes = [frame for answer in (first, last) for frame in answer.frames if _is_whole(frame)]
-    if wholes:
+    if wholes := whole_answers(first, last, _is_whole):
         _join_whole(*wholes)
         return
     output: Any = None
-    index = 0
+    index = next_index(first, _BLOCKS)
     for frame in first.frames:
         if frame.type == "message_delta":
             output = add_output(output, frame.value_at("usage", "output_tokens"))
         if _ends(frame):
             frame.drop()
-        elif isinstance(number := frame.value_at("index"), int):
-            index = max(index, number + 1)
-    _go_on(last, index, output)
+    read: dict[str, Any] = {}
+    for frame in last.frames:
+        if frame.type == "message_start":
+            usage = frame.value_at("message", "usage") or {}
+            read = {name: usage[name] for name in _READ if usage.get(name) is not None}
+        elif frame.type == "message_delta":
+            for name, count in read.items():
+                if frame.value_at("usage", name) is None:
+                    frame.set(count, "usage", name)
+            written = frame.value_at("usage", "output_tokens")
+            frame.set(add_output(output, written), "usage", "output_tokens")
+    continue_items(last, _BLOCKS, index, opens=lambda frame: frame.type == "message_start")
 
 
-def _go_on(answer: EditableAnswer, index: int, output: Any) -> None:
-    """Renumbers its blocks from `index` on; `output` tokens were written before it."""
-    gaps, thinking, read = GapCloser(), set[int](), dict[str, Any]()
-    for frame in answer.frames:
-        number = frame.value_at("index")
-        match frame.type:
-            case "message_start":
-                usage = frame.value_at("message", "usage") or {}
-                read = {name: usage[name] for name in _READ if usage.get(name) is not None}
-                frame.drop()
-            case "content_block_start" if frame.value_at("content_block", "type") in _THINKING:
-                thinking.add(number)
-                gaps.add(number)
-            case "message_delta":
-                for name, count in read.items():
-                    if frame.value_at("usage", name) is None:
-                        frame.set(count, "usage", name)
-                written = frame.value_at("usage", "output_tokens")
-                frame.set(add_output(output, written), "usage", "output_tokens")
-        if number in thinking:
-            frame.drop()
-        elif isinstance(number, int):
-            frame.set(index + gaps.new_number(number), "index")
-
-
-def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:
-    if last is None:
-        raise ValueError("One of these answers is a stream, and the other is not.")
+def _join_whole(first: EditableFrame, last: EditableFrame) -> None:
     quoted, place = JsonText(last.data), len(first.value_at("content") or ())
     for number, block in enumerate(last.value_at("content") or ()):
         if not (isinstance(block, dict) and block.get("type") in _THINKING):

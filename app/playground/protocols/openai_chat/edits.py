@@ -16,6 +16,7 @@ from playground.protocols.editable_answer import (
     EditableAnswer,
     EditableFrame,
     add_output,
+    whole_answers,
 )
 from playground.protocols.framing import texts_of
 from playground.protocols.history_form import (
@@ -279,8 +280,7 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
-    wholes = [frame for answer in (first, last) for frame in answer.frames if _is_whole(frame)]
-    if wholes:
+    if wholes := whole_answers(first, last, _is_whole):
         _join_whole(*wholes)
         return
     usage: Any = None
@@ -366,11 +366,8 @@ def _joined_usage(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**last, **sums}
 
 
-def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:
-    place = _choice(last) if last is not None else None
-    here = _choice(first)
-    if last is None or place is None or here is None:
-        raise ValueError("One of these answers is a stream, and the other is not.")
+def _join_whole(first: EditableFrame, last: EditableFrame) -> None:
+    here, place = _choice(first) or (), _choice(last) or ()
     quoted = JsonText(last.data)
     for name, value in last.value_at(*place).items():
         if name not in ("index", "message"):

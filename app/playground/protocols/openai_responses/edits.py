@@ -17,8 +17,12 @@ from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
-    GapCloser,
+    ItemEditor,
+    ItemForm,
     add_output,
+    continue_items,
+    next_index,
+    whole_answers,
 )
 from playground.protocols.history_form import HistoryForm, ResultEdit, say_result
 from playground.protocols.openai_responses.decode import ENDS
@@ -35,11 +39,19 @@ _OF_NO_CALL = (
     *("response.refusal.", "response.reasoning"),
 )
 """Events that concern no call unless the decoder says so: one index may be that of two items."""
-_DELTAS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
 
-_NUMBER, _INDEX = "sequence_number", "output_index"
+_NUMBER, _THINKING = "sequence_number", "reasoning"
 
-_THINKING = "reasoning"
+_ITEMS = ItemForm(
+    index="output_index",
+    start="response.output_item.added",
+    item="item",
+    thinking=(_THINKING,),
+    deltas=dict.fromkeys(
+        ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"),
+        ("delta",),
+    ),
+)
 
 
 def edit(answer: EditableAnswer) -> None:
@@ -51,9 +63,6 @@ def edit(answer: EditableAnswer) -> None:
 class _Items:
     def __init__(self, answer: EditableAnswer) -> None:
         self._answer = answer
-        self._gaps = GapCloser()
-        self._next = 0  # the output index after the last remaining item
-        self._written: set[int] = set()  # calls whose new arguments are in a delta
         self._call_ids = {
             str(item["call_id"])
             for frame in answer.frames
@@ -66,9 +75,9 @@ class _Items:
     def edit(self) -> None:
         answer = self._answer
         ending = answer.ending_frame(_ends)
-        for frame, part in self._find():
-            self._edit_event(frame, part)
-        self._add_reasons(ending)
+        editor = ItemEditor(answer, _ITEMS, _write_arguments)
+        editor.edit(self._find())
+        self._add_reasons(ending, editor.next_index)
         for frame in answer.frames:
             for path in (("output",), ("response", "output")):
                 if isinstance(frame.value_at(*path), list):
@@ -90,33 +99,7 @@ class _Items:
             if not about and not frame.type.startswith(_OF_NO_CALL):
                 part = next((owner[name] for name in names if name in owner), -1)
             events.append((frame, part))
-            if part in self._answer.taken and isinstance(index, int):
-                self._gaps.add(index)
         return events
-
-    def _edit_event(self, frame: EditableFrame, part: int) -> None:
-        answer, index = self._answer, frame.value_at("output_index")
-        if part in answer.taken:
-            frame.drop()
-            return
-        if part in answer.arguments:
-            self._set_arguments(frame, part, answer.arguments[part])
-        if isinstance(index, int):
-            new = self._gaps.new_number(index)
-            frame.set(new, "output_index")
-            self._next = max(self._next, new + 1)
-
-    def _set_arguments(self, frame: EditableFrame, part: int, text: str) -> None:
-        if frame.type in _DELTAS:
-            if part in self._written:
-                frame.drop()
-            else:
-                frame.set(text, "delta")
-            self._written.add(part)
-        elif member := _SAYS_AGAIN.get(frame.type):
-            frame.set(text, member)
-        else:
-            _set_item_arguments(frame, ("item",), text, is_done=frame.type.endswith("done"))
 
     def _output(self, frame: EditableFrame, path: Path, *, is_end: bool) -> None:
         """Edits the items listed in a response."""
@@ -138,9 +121,9 @@ class _Items:
         is_call = isinstance(item, dict) and item.get("type") in CALLS
         return is_call and str(item.get("call_id")) in self._call_ids
 
-    def _add_reasons(self, before: EditableFrame | None) -> None:
+    def _add_reasons(self, before: EditableFrame | None, index: int) -> None:
         """Adds the reasons as a message after all items."""
-        answer, index = self._answer, self._next
+        answer = self._answer
         if not answer.reasons or (before is not None and before.kind == "json"):
             return
         id_ = _response_id(answer)
@@ -162,6 +145,13 @@ class _Items:
         answer.insert(
             before, *({"type": f"response.{type_}", **number, **more} for type_, more in values)
         )
+
+
+def _write_arguments(frame: EditableFrame, text: str, index: int, is_in_pieces: bool) -> None:
+    if member := _SAYS_AGAIN.get(frame.type):
+        frame.set(text, member)
+    else:
+        _set_item_arguments(frame, ("item",), text, is_done=frame.type.endswith("done"))
 
 
 def _set_item_arguments(frame: EditableFrame, path: Path, text: str, *, is_done: bool) -> None:
@@ -268,22 +258,21 @@ def _grow(items: dict[int | str, dict[str, Any]], value: Mapping[str, Any]) -> N
 
 
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
-    wholes = [frame for answer in (first, last) for frame in answer.frames if _is_whole(frame)]
-    if wholes:
+    if wholes := whole_answers(first, last, _is_whole):
         _join_whole(*wholes)
         return
     ends = [frame for frame in first.frames if frame.type in ENDS]
     numbers = [
         number for frame in first.frames if isinstance(number := frame.value_at(_NUMBER), int)
     ]
-    indexes = [index for frame in first.frames if isinstance(index := frame.value_at(_INDEX), int)]
+    index = next_index(first, _ITEMS)
     for frame in ends:
         frame.drop()
     number = max(numbers, default=0) - len([n for frame in ends if (n := frame.value_at(_NUMBER))])
     started = next(
         (frame for frame in first.frames if isinstance(frame.value_at("response"), dict)), None
     )
-    for frame in _continuing_frames(last, max(indexes, default=-1) + 1):
+    for frame in continue_items(last, _ITEMS, index, opens=_opens):
         if frame.type in ENDS:
             if started is not None:
                 _keep_head(frame, ("response",), started.value_at("response"))
@@ -294,25 +283,8 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
             frame.set(number, _NUMBER)
 
 
-def _continuing_frames(answer: EditableAnswer, base: int) -> Sequence[EditableFrame]:
-    """Its events without start and thinking; its items are numbered from `base` on."""
-    gaps, thinking = GapCloser(), set[int]()
-    staying: list[EditableFrame] = []
-    for frame in answer.frames:
-        index = frame.value_at(_INDEX)
-        if frame.type == "response.output_item.added" and isinstance(index, int):
-            thinking.discard(index)
-            if frame.value_at("item", "type") == _THINKING:
-                thinking.add(index)
-                gaps.add(index)
-        starts = isinstance(frame.value_at("response"), dict) and frame.type not in ENDS
-        if starts or index in thinking:
-            frame.drop()
-            continue
-        if isinstance(index, int):
-            frame.set(base + gaps.new_number(index), _INDEX)
-        staying.append(frame)
-    return staying
+def _opens(frame: EditableFrame) -> bool:
+    return isinstance(frame.value_at("response"), dict) and frame.type not in ENDS
 
 
 def _keep_head(frame: EditableFrame, at: Path, first: Mapping[str, Any]) -> None:
@@ -346,9 +318,7 @@ def _is_whole(frame: EditableFrame) -> bool:
     return bool(frame.value_at("object") == "response")
 
 
-def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:
-    if last is None:
-        raise ValueError("One of these answers is a stream, and the other is not.")
+def _join_whole(first: EditableFrame, last: EditableFrame) -> None:
     _keep_head(last, (), first.value)
     _add_first(last, first, ())
     first.drop()
