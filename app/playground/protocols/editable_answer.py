@@ -12,7 +12,7 @@ from typing import Any
 
 from playground.protocols.base import UNDECIDED, UNREAD, CallPlace
 from playground.protocols.decoder import DONE
-from playground.protocols.framing import Frame, Framer
+from playground.protocols.framing import Frame, Framer, texts_of
 from playground.protocols.raw_json import Path, change_json, dump_ascii, one_line, parse_json
 
 
@@ -393,9 +393,8 @@ def continue_items(
 
 def next_index(answer: EditableAnswer, form: ItemForm) -> int:
     """The number after the last item of an answer."""
-    return 1 + max(
-        (index for f in answer.frames if (index := form.index_of(f)) is not None), default=-1
-    )
+    indexes = [index for frame in answer.frames if (index := form.index_of(frame)) is not None]
+    return max(indexes, default=-1) + 1
 
 
 def whole_answers(
@@ -431,3 +430,32 @@ def add_output(first: object, last: object) -> Any:
         case dict(), dict():
             return {name: add_output(first.get(name), value) for name, value in last.items()}
     return first if last is None else last
+
+
+def joined_usage(first: object, last: Any, written: Sequence[str], total: str) -> Any:
+    """The usage of two joined answers: what was `written` is added, all other counts are the last
+    one's. `total` is the number of all tokens: it grows by what the first answer wrote."""
+    if not isinstance(first, dict) or not isinstance(last, dict):
+        return last
+    names = [name for name in written if name in first or name in last]
+    sums = {name: add_output(first.get(name), last.get(name)) for name in names}
+    if isinstance(last.get(total), int):
+        counts = (first.get(name) for name in written)
+        sums[total] = last[total] + sum(count for count in counts if isinstance(count, int))
+    return {**last, **sums}
+
+
+def prepend_paragraph(frame: EditableFrame, *path: str | int) -> None:
+    """The text of an answer that continues another begins with an empty line."""
+    if isinstance(text := frame.value_at(*path), str):
+        frame.set(f"\n\n{text}", *path)
+
+
+def carried_members(like: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The members that all frames of an answer have in common."""
+    return {name: like[name] for name in names if name in like}
+
+
+def may_be_of_calls(tokens: object, text: object) -> bool:
+    """Whether some of these tokens are not those of the text."""
+    return bool(tokens) and "".join(texts_of(tokens)) != (text or "")

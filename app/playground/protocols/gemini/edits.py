@@ -16,7 +16,8 @@ from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
-    add_output,
+    joined_usage,
+    prepend_paragraph,
 )
 from playground.protocols.encoder import exact_object, sound_object
 from playground.protocols.gemini.request import split_part
@@ -27,7 +28,8 @@ from playground.protocols.request import Body
 _OWN = "candidate"
 """Placeholder for the path of a candidate."""
 
-_WRITTEN = ("candidatesTokenCount", "thoughtsTokenCount")
+_TOKENS = ("candidatesTokenCount", "thoughtsTokenCount"), "totalTokenCount"
+"""The counts of what was written, and of all."""
 
 _NAMES = ("functionResponse", "function_response")
 _HALF = re.compile("[\ud800-\udfff]")
@@ -159,13 +161,13 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
     has_text = any(map(_texts, frames))
     for frame in going_on:
         if isinstance(frame.value_at("usageMetadata"), dict):
-            frame.set(_joined_usage(used, frame.value_at("usageMetadata")), "usageMetadata")
+            usage = joined_usage(used, frame.value_at("usageMetadata"), *_TOKENS)
+            frame.set(usage, "usageMetadata")
         if id_ and frame.value_at("responseId"):
             frame.set(id_, "responseId")
         if has_text and _texts(frame):
-            place = _texts(frame)[0]
-            text = _parts(frame)[place]["text"]
-            frame.set(f"\n\n{text}", *_candidate_path(frame), "content", "parts", place, "text")
+            at = (*_candidate_path(frame), "content", "parts", _texts(frame)[0], "text")
+            prepend_paragraph(frame, *at)
             has_text = False
     if frames[-1].kind == "json":
         _take_over(frames[-1], going_on)
@@ -211,16 +213,6 @@ def _drop_thoughts(frame: EditableFrame) -> bool:
     for nth in thoughts:
         frame.take(*_candidate_path(frame), "content", "parts", nth)
     return False
-
-
-def _joined_usage(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(first, dict):
-        return last
-    before = {name: count for name in _WRITTEN if isinstance(count := first.get(name), int)}
-    sums = {name: add_output(count, last.get(name)) for name, count in before.items()}
-    if isinstance(total := last.get("totalTokenCount"), int):
-        sums["totalTokenCount"] = total + sum(before.values())
-    return {**last, **sums}
 
 
 def _take_over(target: EditableFrame, going_on: Sequence[EditableFrame]) -> None:

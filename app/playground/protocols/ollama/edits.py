@@ -15,8 +15,10 @@ from playground.protocols.editable_answer import (
     EditableAnswer,
     EditableFrame,
     add_output,
+    carried_members,
+    may_be_of_calls,
+    prepend_paragraph,
 )
-from playground.protocols.framing import texts_of
 from playground.protocols.history_form import HistoryForm, ResultEdit, say_result
 from playground.protocols.raw_json import Changes, Path, dump_ascii
 from playground.protocols.request import Body
@@ -70,13 +72,8 @@ def _edit_calls(answer: EditableAnswer, frame: EditableFrame) -> None:
     else:
         for place in gone:
             frame.take(*place.path)
-    tokens = frame.value_at("logprobs")
-    if (
-        gone
-        and tokens
-        and "".join(texts_of(tokens)) != (frame.value_at("message", "content") or "")
-    ):
-        frame.take("logprobs")  # they may be those of the call
+    if gone and may_be_of_calls(frame.value_at("logprobs"), frame.value_at(*_TEXT)):
+        frame.take("logprobs")
     for place in frame.places:
         if place.part in answer.taken:
             continue
@@ -93,7 +90,7 @@ def _edit_calls(answer: EditableAnswer, frame: EditableFrame) -> None:
 
 
 def _line(like: Mapping[str, Any], text: str) -> dict[str, Any]:
-    head = {name: like[name] for name in _CARRIED if name in like}
+    head = carried_members(like, _CARRIED)
     return {**head, "message": {"role": "assistant", "content": text}, "done": False}
 
 
@@ -128,7 +125,7 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
                 frame.drop()
                 continue
         if has_text and frame.value_at(*_TEXT):
-            frame.set(f"\n\n{frame.value_at(*_TEXT)}", *_TEXT)
+            prepend_paragraph(frame, *_TEXT)
             has_text = False
         if frame.value_at(_WRITTEN) is not None:
             frame.set(add_output(written, frame.value_at(_WRITTEN)), _WRITTEN)

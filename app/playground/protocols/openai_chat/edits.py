@@ -15,10 +15,12 @@ from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
-    add_output,
+    carried_members,
+    joined_usage,
+    may_be_of_calls,
+    prepend_paragraph,
     whole_answers,
 )
-from playground.protocols.framing import texts_of
 from playground.protocols.history_form import (
     HistoryForm,
     ResultEdit,
@@ -38,7 +40,8 @@ _DETAILS = "reasoning_details"
 
 _NATIVE: Mapping[str, Any] = {**REASONS, "tool_use": "calls"}
 
-_WRITTEN = ("completion_tokens", "completion_tokens_details")
+_TOKENS = ("completion_tokens", "completion_tokens_details"), "total_tokens"
+"""The counts of what was written, and of all."""
 
 
 def edit(answer: EditableAnswer) -> None:
@@ -183,7 +186,7 @@ def _take_signatures(answer: EditableAnswer) -> None:
 def _take_logprobs(frame: EditableFrame, message: Path) -> None:
     """Removes logprobs that are not those of the text: they may be those of the call."""
     tokens = frame.value_at(*message[:2], "logprobs", "content")
-    if tokens and "".join(texts_of(tokens)) != (frame.value_at(*message, "content") or ""):
+    if may_be_of_calls(tokens, frame.value_at(*message, "content")):
         frame.put("null", *message[:2], "logprobs")
 
 
@@ -261,7 +264,7 @@ def _append(frame: EditableFrame, message: Path, text: str) -> None:
 
 
 def _chunk(like: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Any]:
-    head = {name: like[name] for name in _CARRIED if name in like}
+    head = carried_members(like, _CARRIED)
     return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
 
 
@@ -297,12 +300,12 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
         if _choice(frame) is not None:
             _go_on(frame)
             if has_text and _has_text(frame) and not frame.dropped:
-                _prepend_blank_line(frame)
+                prepend_paragraph(frame, *(_choice(frame) or ()), "delta", "content")
                 has_text = False
         if ids and isinstance(frame.value_at("id"), str):
             frame.set(ids[0], "id")
-        if isinstance(frame.value_at("usage"), dict):
-            frame.set(_joined_usage(usage, frame.value_at("usage")), "usage")
+        if isinstance(used := frame.value_at("usage"), dict):
+            frame.set(joined_usage(usage, used, *_TOKENS), "usage")
 
 
 def _is_whole(frame: EditableFrame) -> bool:
@@ -349,23 +352,6 @@ def _go_on(frame: EditableFrame) -> None:
         _drop_empty(frame, (*choice, "delta"), gone)
 
 
-def _prepend_blank_line(frame: EditableFrame) -> None:
-    """The text of the second answer begins with an empty line."""
-    content = (*(_choice(frame) or ()), "delta", "content")
-    if isinstance(text := frame.value_at(*content), str):
-        frame.set(f"\n\n{text}", *content)
-
-
-def _joined_usage(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(first, dict):
-        return last
-    sums = {name: add_output(first.get(name), last[name]) for name in _WRITTEN if name in last}
-    read, written = last.get("prompt_tokens"), sums.get("completion_tokens")
-    if isinstance(read, int) and isinstance(written, int) and "total_tokens" in last:
-        sums["total_tokens"] = read + written
-    return {**last, **sums}
-
-
 def _join_whole(first: EditableFrame, last: EditableFrame) -> None:
     here, place = _choice(first) or (), _choice(last) or ()
     quoted = JsonText(last.data)
@@ -378,8 +364,8 @@ def _join_whole(first: EditableFrame, last: EditableFrame) -> None:
             first.set(f"{before}\n\n{value}" if before else value, *here, "message", "content")
         elif name not in ("role", "content") and name not in THOUGHTS and value is not None:
             first.put(quoted.member(*place, "message", name), *here, "message", name)
-    if isinstance(last.value_at("usage"), dict):
-        first.set(_joined_usage(first.value_at("usage"), last.value_at("usage")), "usage")
+    if isinstance(used := last.value_at("usage"), dict):
+        first.set(joined_usage(first.value_at("usage"), used, *_TOKENS), "usage")
     last.drop()
 
 

@@ -19,8 +19,8 @@ from playground.protocols.editable_answer import (
     EditableFrame,
     ItemEditor,
     ItemForm,
-    add_output,
     continue_items,
+    joined_usage,
     next_index,
     whole_answers,
 )
@@ -39,6 +39,9 @@ _OF_NO_CALL = (
     *("response.refusal.", "response.reasoning"),
 )
 """Events that concern no call unless the decoder says so: one index may be that of two items."""
+
+_TOKENS = ("output_tokens", "output_tokens_details"), "total_tokens"
+"""The counts of what was written, and of all."""
 
 _NUMBER, _THINKING = "sequence_number", "reasoning"
 
@@ -306,12 +309,7 @@ def _add_first(frame: EditableFrame, end: EditableFrame, at: Path = ("response",
         frame.put(f"[{','.join(items)}]", *at, "output")
     used, usage = end.value_at(*at, "usage"), frame.value_at(*at, "usage")
     if isinstance(used, dict) and isinstance(usage, dict):
-        names = [name for name in ("output_tokens", "output_tokens_details") if name in usage]
-        sums = {name: add_output(used.get(name), usage[name]) for name in names}
-        read, written = usage.get("input_tokens"), sums.get("output_tokens")
-        if isinstance(read, int) and isinstance(written, int) and "total_tokens" in usage:
-            sums["total_tokens"] = read + written
-        frame.set({**usage, **sums}, *at, "usage")
+        frame.set(joined_usage(used, usage, *_TOKENS), *at, "usage")
 
 
 def _is_whole(frame: EditableFrame) -> bool:
