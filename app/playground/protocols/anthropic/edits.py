@@ -14,11 +14,7 @@ from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
-    ItemEditor,
-    ItemForm,
     add_output,
-    continue_items,
-    next_index,
     whole_answers,
 )
 from playground.protocols.history_form import (
@@ -28,6 +24,7 @@ from playground.protocols.history_form import (
     mark_content,
     write_text,
 )
+from playground.protocols.item_editor import ItemEditor, ItemForm, continue_items, next_index
 from playground.protocols.raw_json import Changes, JsonText, Path, dump_ascii
 from playground.protocols.request import Body, dicts
 

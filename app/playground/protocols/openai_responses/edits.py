@@ -17,14 +17,11 @@ from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
-    ItemEditor,
-    ItemForm,
-    continue_items,
     joined_usage,
-    next_index,
     whole_answers,
 )
 from playground.protocols.history_form import HistoryForm, ResultEdit, say_result
+from playground.protocols.item_editor import ItemEditor, ItemForm, continue_items, next_index
 from playground.protocols.openai_responses.decode import ENDS
 from playground.protocols.openai_responses.items import CALLS
 from playground.protocols.raw_json import Changes, JsonText, Path, dump_ascii
