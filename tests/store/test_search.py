@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from playground.core.events import Event, PromptAdded
+from playground.core.serialization import EVENTS, from_row
 from playground.store import log as marks
 from playground.store.database import Database
 from playground.store.log import Log
 from playground.store.search import (
+    TEXTS,
     SearchResult,
     _positions_inside,
     choices,
@@ -20,7 +24,7 @@ from playground.store.search import (
     search,
     search_in_thread,
 )
-from playground.store.writes import CopiedPart, Summary, WriteBatch
+from playground.store.writes import CopiedPart, Summary, WriteBatch, is_searched
 from tests.playbook import (
     call,
     call_checked,
@@ -34,6 +38,7 @@ from tests.playbook import (
 from tests.store.test_database import opened
 
 pytestmark = pytest.mark.anyio
+ROWS = Path(__file__).resolve().parents[1] / "public_surface/rows.jsonl"
 DAY = 86_400_000
 YEAR = 1_767_225_600_000  # 2026-01-01
 
@@ -214,3 +219,12 @@ async def test_sessions_that_ran_at_the_same_time_keep_apart(database: Database)
     """The positions of the one lie within those of the other."""
     assert list(_positions_inside([9, 7, 5, 3, 1], [(2, 6), (4, 5), (9, 9)])) == [9, 5, 3]
     assert list(_positions_inside([9, 1], [])) == []
+
+
+def test_the_events_that_are_searched_are_those_of_the_view() -> None:
+    lines = ROWS.read_text("utf-8").splitlines()
+    rows = [row for table, row in map(json.loads, lines) if table == "events"]
+    events = [from_row(row["kind"], row["body"]) for row in rows if row["kind"] in EVENTS]
+    assert {type(event) for event in events} == set(EVENTS.values())
+    for event, row in zip(events, (row for row in rows if row["kind"] in EVENTS), strict=True):
+        assert is_searched(event) == (f"'{row['kind']}'" in TEXTS), row["kind"]

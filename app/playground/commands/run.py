@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from playground import config
 from playground.commands.own_simulator import engine_beside_simulator
@@ -18,24 +18,38 @@ from playground.commands.sockets import SIGNALS, run_loop
 from playground.commands.tool_files import read_tool_file
 from playground.core.errors import BadInput, PlaygroundError
 from playground.core.events import (
+    AnswerPassed,
     CallChecked,
     CallDecided,
+    CallDoubted,
     CallEnded,
+    CallExtended,
     CallInterrupted,
+    CallProgressed,
     CallReturned,
+    CallStarted,
+    ClientGone,
     Event,
     Logged,
     PartDelta,
     PartEnded,
     PartStarted,
+    PromptAdded,
+    RequestReceived,
     RequestSent,
     ResponseEnded,
     ResponseFailed,
+    ResponseStarted,
     RetryScheduled,
     RunPaused,
+    RunResumed,
     RunStopped,
+    SessionForked,
     SessionStarted,
     SettingsChanged,
+    TaskEnded,
+    TaskStarted,
+    TurnDropped,
     Warned,
 )
 from playground.core.rules import Rule, rules_from_flags
@@ -63,19 +77,6 @@ PATIENCE_S, HURRY_S = 20.0, 3.0
 """Seconds that a run may take to stop, and those left after a second signal."""
 
 _LEFT = "The program ended before the run had stopped. The page shows its last state."
-
-RESTS = (
-    CallChecked,
-    CallEnded,
-    CallInterrupted,
-    CallReturned,
-    ResponseEnded,
-    ResponseFailed,
-    RunPaused,
-    RunStopped,
-    Warned,
-)
-"""Events after which a session may rest."""
 
 LIMITS = Limits(idle_s=120.0, wall_s=24 * 3600.0, max_stream_bytes=1024 * 1024 * 1024)
 
@@ -420,12 +421,32 @@ async def _run_on_server(
     async for line in remote.events(session_id):
         logged = parse_log_line(line)
         teller.tell(logged)
-        if isinstance(logged.event, RESTS):
+        if may_rest(logged.event):
             folded = await remote.ask("GET", f"/sessions/{session_id}")
             if folded["state"] != "running" and folded["seq"] == logged.seq:
                 teller.rest(folded["state"], waiting_calls(folded))
                 return str(folded["state"])
     raise PlaygroundError("The server ended before the run did.")
+
+
+def may_rest(event: Event) -> bool:
+    """Whether a session may rest after this event."""
+    match event:
+        case (
+            CallChecked() | CallEnded() | CallInterrupted() | CallReturned() | ResponseEnded()
+            | ResponseFailed() | RunPaused() | RunStopped() | Warned()
+        ):  # fmt: skip
+            return True
+        case (
+            AnswerPassed() | CallDecided() | CallDoubted() | CallExtended() | CallProgressed()
+            | CallStarted() | ClientGone() | PartDelta() | PartEnded() | PartStarted()
+            | PromptAdded() | RequestReceived() | RequestSent() | ResponseStarted()
+            | RetryScheduled() | RunResumed() | SessionForked() | SessionStarted()
+            | SettingsChanged() | TaskEnded() | TaskStarted() | TurnDropped()
+        ):  # fmt: skip
+            return False
+        case _:
+            assert_never(event)
 
 
 def waiting_calls(folded: Mapping[str, Any]) -> list[str]:
@@ -506,8 +527,16 @@ class RunPrinter:
             case RetryScheduled():
                 place = f"{event.attempt} of {self._retries}"
                 self._say(f"Trying again in {event.wait_s:.3g} s ({place}): {event.reason}.")
-            case RunPaused() | Warned():
+            case (
+                AnswerPassed() | CallChecked() | CallDecided() | CallDoubted() | CallEnded()
+                | CallExtended() | CallInterrupted() | CallProgressed() | CallReturned()
+                | CallStarted() | ClientGone() | PartDelta() | PromptAdded() | RequestReceived()
+                | ResponseEnded() | ResponseStarted() | RunPaused() | RunResumed() | RunStopped()
+                | SessionForked() | TaskEnded() | TaskStarted() | TurnDropped() | Warned()
+            ):  # fmt: skip
                 pass
+            case _:
+                assert_never(event)
 
     def _write(self, text: str) -> None:
         lines = text.split("\n")

@@ -28,7 +28,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, assert_never
 
 from playground.core.errors import IllegalEvent, NotFound, Refused
 from playground.core.events import (
@@ -253,6 +253,8 @@ def _apply(session: Session, logged: Logged) -> None:
                 raise IllegalEvent("Only an answer that has ended was passed on.")
             last.passed = event if isinstance(event, AnswerPassed) else None
             last.client_gone = isinstance(event, ClientGone)
+        case _:
+            assert_never(event)
 
 
 def _apply_fork(session: Session, event: SessionForked, logged: Logged) -> None:
@@ -500,6 +502,8 @@ def _call_changed(
                 _end_call(call, at_ms)  # an interrupted call has ended before
             call.result, call.status = event.result, "done"
             call.real = event.real
+        case _:
+            assert_never(event)
 
 
 def digest(session: Session, call: Call, code: str) -> str:

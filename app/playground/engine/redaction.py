@@ -23,15 +23,22 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Any
+from typing import Any, assert_never
 from urllib.parse import unquote
 
 from playground.core.errors import BadInput
 from playground.core.events import (
+    AnswerPassed,
+    CallChecked,
     CallDecided,
     CallDoubted,
     CallEnded,
+    CallExtended,
+    CallInterrupted,
     CallProgressed,
+    CallReturned,
+    CallStarted,
+    ClientGone,
     Event,
     PartDelta,
     PartEnded,
@@ -39,12 +46,20 @@ from playground.core.events import (
     PartStarted,
     PromptAdded,
     RequestReceived,
+    RequestSent,
     ResponseEnded,
     ResponseFailed,
+    ResponseStarted,
+    RetryScheduled,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SessionForked,
     SessionStarted,
     SettingsChanged,
     TaskEnded,
     TaskStarted,
+    TurnDropped,
     Warned,
 )
 from playground.core.rules import Rule
@@ -101,8 +116,8 @@ def redact_event(event: Event, redactor: Redactor) -> Event:
     """Replaces secrets by stars in the texts that a user, a model or a tool wrote."""
     text, data = redactor.redact_text, redactor.redact_data
     match event:
-        case PartDelta():
-            return event
+        case PartDelta() | RequestSent() | ResponseStarted():
+            return event  # masked before they are events: over the deltas, and with the bytes
         case SessionStarted(settings) | SettingsChanged(settings):
             return replace(event, settings=replace(settings, system=text(settings.system)))
         case PromptAdded():
@@ -126,8 +141,10 @@ def redact_event(event: Event, redactor: Redactor) -> Event:
             )
         case TaskStarted():
             return replace(event, title=text(event.title))
-        case TaskEnded(result=ToolResult() as result):
-            return replace(event, result=_mask_result(result, redactor))
+        case TaskEnded(result=result):
+            return (
+                event if result is None else replace(event, result=_mask_result(result, redactor))
+            )
         case CallDecided(arguments=arguments):
             edited = None if arguments is None else text(arguments)
             return replace(event, text=text(event.text), arguments=edited)
@@ -136,7 +153,14 @@ def redact_event(event: Event, redactor: Redactor) -> Event:
             return replace(event, result=_mask_result(result, redactor), real=masked_real)
         case ResponseFailed():
             return replace(event, message=text(event.message), error=data(event.error))
-    return event
+        case (
+            AnswerPassed() | CallChecked() | CallExtended() | CallInterrupted() | CallReturned()
+            | CallStarted() | ClientGone() | RetryScheduled() | RunPaused() | RunResumed()
+            | RunStopped() | SessionForked() | TurnDropped()
+        ):  # fmt: skip
+            return event  # only identifiers, numbers and words of this program
+        case _:
+            assert_never(event)
 
 
 def _mask_result(result: ToolResult, redactor: Redactor) -> ToolResult:

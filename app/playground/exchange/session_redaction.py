@@ -9,26 +9,43 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, AnyStr
+from typing import Any, AnyStr, assert_never
 
 from playground.core.errors import BadInput
 from playground.core.events import (
+    AnswerPassed,
+    CallChecked,
     CallDecided,
+    CallDoubted,
     CallEnded,
+    CallExtended,
+    CallInterrupted,
     CallProgressed,
+    CallReturned,
+    CallStarted,
+    ClientGone,
     Event,
     Logged,
     PartDelta,
     PartEnded,
     PartStarted,
     PromptAdded,
+    RequestReceived,
     RequestSent,
     ResponseEnded,
     ResponseFailed,
     ResponseStarted,
+    RetryScheduled,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SessionForked,
     SessionStarted,
     SettingsChanged,
     TaskEnded,
+    TaskStarted,
+    TurnDropped,
+    Warned,
 )
 from playground.core.reducer import fold
 from playground.core.serialization import with_texts
@@ -299,8 +316,20 @@ def _place_words(event: Event, turn: int, prompts: int) -> str:
             return f"answer {turn}"
         case ResponseFailed():
             return f"error of answer {turn}"
-    call_id = getattr(event, "call_id", "")
-    return f"call {call_id}" if call_id else "notes of the run"
+        case (
+            CallChecked() | CallDecided() | CallEnded() | CallExtended() | CallInterrupted()
+            | CallProgressed() | CallReturned() | CallStarted() | TaskStarted()
+        ):  # fmt: skip
+            return f"call {event.call_id}"
+        case RunStopped(call_id=call_id):
+            return f"call {call_id}" if call_id else "notes of the run"
+        case (
+            AnswerPassed() | CallDoubted() | ClientGone() | RequestReceived() | RetryScheduled()
+            | RunPaused() | RunResumed() | SessionForked() | TaskEnded() | TurnDropped() | Warned()
+        ):  # fmt: skip
+            return "notes of the run"
+        case _:
+            assert_never(event)
 
 
 def _sum_redactions(marks: Iterable[Redaction]) -> tuple[Redaction, ...]:
@@ -357,54 +386,49 @@ def omit(bundle: SessionBundle, names: Collection[str]) -> SessionBundle:
 
 
 def _omit_from(event: Event, names: Collection[str], thinking: Collection[int]) -> Event:
-    if "images" in names:
-        event = _without_images(event)
-    if "results" in names:
-        event = _without_results(event)
+    """The event without the parts `names`; `thinking` are the parts of its answer that are
+    thinking."""
+    images = "images" in names
     match event:
-        case RequestSent() if _BODIES & set(names):
-            return replace(event, body="{}")
+        case RequestSent():
+            return replace(event, body="{}") if _BODIES & set(names) else event
+        case PromptAdded() if images and event.images:
+            return replace(event, images=(), text=event.text or GONE, form={})
         case PartStarted(index=index) if "thinking" in names and index in thinking:
             return replace(event, meta={})
         case PartDelta(index=index) if "thinking" in names and index in thinking:
             return replace(event, text="")
         case PartEnded(index=index) if "thinking" in names and index in thinking:
             return replace(event, text=GONE, meta={})
-    return event
-
-
-def _without_results(event: Event) -> Event:
-    match event:
-        case CallEnded(result=result, real=real):
-            return replace(
-                event,
-                result=_without_content(result),
-                real=None if real is None else _without_content(real),
-            )
-        case TaskEnded(result=ToolResult() as result):
-            return replace(event, result=_without_content(result))
-        case CallProgressed(real=real):
-            real_result = None if real is None else _without_content(real)
-            return replace(event, text="", output="", real=real_result)
-        case CallDecided(decision="answer"):
+        case CallDecided(decision="answer") if "results" in names:
             return replace(event, text=GONE, images=())
-    return event
-
-
-def _without_images(event: Event) -> Event:
-    match event:
-        case PromptAdded(images=images) if images:
-            return replace(event, images=(), text=event.text or GONE, form={})
-        case CallDecided(images=images) if images:
-            return replace(event, images=())
+        case CallDecided():
+            return replace(event, images=()) if images and event.images else event
         case CallEnded(result=result, real=real):
-            real_result = None if real is None else _no_images(real)
-            return replace(event, result=_no_images(result), real=real_result)
-        case TaskEnded(result=ToolResult() as result):
-            return replace(event, result=_no_images(result))
-        case CallProgressed(real=ToolResult() as real):
-            return replace(event, real=_no_images(real))
-    return event
+            cut_real = None if real is None else _cut(real, names)
+            return replace(event, result=_cut(result, names), real=cut_real)
+        case TaskEnded(result=result):
+            return replace(event, result=None if result is None else _cut(result, names))
+        case CallProgressed(real=real):
+            event = replace(event, real=None if real is None else _cut(real, names))
+            return replace(event, text="", output="") if "results" in names else event
+        case (
+            AnswerPassed() | CallChecked() | CallDoubted() | CallExtended() | CallInterrupted()
+            | CallReturned() | CallStarted() | ClientGone() | PartDelta() | PartEnded()
+            | PartStarted() | PromptAdded() | RequestReceived() | ResponseEnded()
+            | ResponseFailed() | ResponseStarted() | RetryScheduled() | RunPaused() | RunResumed()
+            | RunStopped() | SessionForked() | SessionStarted() | SettingsChanged()
+            | TaskStarted() | TurnDropped() | Warned()
+        ):  # fmt: skip
+            return event  # it has none of these parts
+        case _:
+            assert_never(event)
+
+
+def _cut(result: ToolResult, names: Collection[str]) -> ToolResult:
+    if "results" in names:
+        return _without_content(result)
+    return _no_images(result) if "images" in names else result
 
 
 def _without_content(result: ToolResult) -> ToolResult:

@@ -11,16 +11,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from math import inf
-from typing import Literal
+from typing import Literal, assert_never
 
 from playground.core.events import (
+    AnswerPassed,
+    CallChecked,
+    CallDecided,
+    CallDoubted,
     CallEnded,
+    CallExtended,
+    CallInterrupted,
+    CallProgressed,
+    CallReturned,
+    CallStarted,
+    ClientGone,
     Logged,
+    PartDelta,
+    PartEnded,
     PartStarted,
     PromptAdded,
+    RequestReceived,
     RequestSent,
+    ResponseEnded,
     ResponseFailed,
+    ResponseStarted,
+    RetryScheduled,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SessionForked,
     SessionStarted,
+    SettingsChanged,
+    TaskEnded,
+    TaskStarted,
+    TurnDropped,
+    Warned,
 )
 from playground.core.reducer import fold
 from playground.core.session import Call, Part, Prompt, Session, Turn
@@ -603,5 +628,14 @@ def _marks(arrivals: Sequence[Logged | Piece]) -> Iterator[ReplayMark]:
             case CallEnded(call_id=call_id, result=result) if result.is_error:
                 words = f"call {call_id} {result.kind.replace('_', ' ') or 'failed'}"
                 yield ReplayMark("error", position, what.seq, words)
-            case _:
+            case (
+                AnswerPassed() | CallChecked() | CallDecided() | CallDoubted() | CallEnded()
+                | CallExtended() | CallInterrupted() | CallProgressed() | CallReturned()
+                | CallStarted() | ClientGone() | PartDelta() | PartEnded() | PartStarted()
+                | RequestReceived() | ResponseEnded() | ResponseStarted() | RetryScheduled()
+                | RunPaused() | RunResumed() | RunStopped() | SessionForked() | SessionStarted()
+                | SettingsChanged() | TaskEnded() | TaskStarted() | TurnDropped() | Warned()
+            ):  # fmt: skip
                 pass
+            case _:
+                assert_never(what.event)

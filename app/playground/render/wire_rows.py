@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, assert_never
 
 from playground.core.events import (
     AnswerPassed,
@@ -19,6 +19,7 @@ from playground.core.events import (
     CallDecided,
     CallDoubted,
     CallEnded,
+    CallExtended,
     CallInterrupted,
     CallProgressed,
     CallReturned,
@@ -29,17 +30,23 @@ from playground.core.events import (
     PartDelta,
     PartEnded,
     PartStarted,
+    PromptAdded,
+    RequestReceived,
     RequestSent,
     ResponseEnded,
     ResponseFailed,
     ResponseStarted,
     RetryScheduled,
     RunPaused,
+    RunResumed,
     RunStopped,
     SessionForked,
+    SessionStarted,
+    SettingsChanged,
     Source,
     TaskEnded,
     TaskStarted,
+    TurnDropped,
     Warned,
 )
 from playground.core.json_values import load_json
@@ -493,8 +500,16 @@ class WireRows:
             case RunStopped(rule=rule):
                 who = f"rule “{clip(rule, 80)}”" if rule else "the user"
                 self.note(logged.at_ms, f"stopped by {who}", "waiting")
+            case (
+                CallDoubted() | CallExtended() | CallProgressed() | PartDelta() | PartEnded()
+                | PartStarted() | PromptAdded() | RequestReceived() | RequestSent()
+                | ResponseEnded() | ResponseFailed() | ResponseStarted() | RunResumed()
+                | SessionForked() | SessionStarted() | SettingsChanged() | TaskEnded()
+                | TaskStarted() | TurnDropped() | Warned()
+            ):  # fmt: skip
+                pass  # no row, or one of `log`
             case _:
-                pass
+                assert_never(event)
 
     def _duration_words(self, logged: Logged, call_id: str) -> str:
         started = self._started.get(call_id)

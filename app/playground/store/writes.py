@@ -13,29 +13,50 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from json.encoder import encode_basestring_ascii as _quoted
-from typing import Any
+from typing import Any, assert_never
 
 from playground.core.errors import BadInput, StoreError
 from playground.core.events import (
+    AnswerPassed,
+    CallChecked,
     CallDecided,
+    CallDoubted,
     CallEnded,
+    CallExtended,
+    CallInterrupted,
+    CallProgressed,
+    CallReturned,
+    CallStarted,
+    ClientGone,
     Event,
     Logged,
     PartDelta,
     PartEnded,
     PartStarted,
     PromptAdded,
+    RequestReceived,
     RequestSent,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseStarted,
+    RetryScheduled,
+    RunPaused,
+    RunResumed,
+    RunStopped,
+    SessionForked,
+    SessionStarted,
+    SettingsChanged,
     Source,
+    TaskEnded,
+    TaskStarted,
+    TurnDropped,
+    Warned,
 )
 from playground.core.serialization import from_row, kind_of, to_row
 from playground.core.session import Session, SessionState
 from playground.store.database import Statement
 from playground.store.schema import INDEXED
 from playground.store.slices import SMALL, SlicedBody, SliceRuns, encode_piece, runs_of, slice_body
-
-_SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
-"""The events of which the view `texts` of the database makes texts."""
 
 LARGE = 2 * INDEXED
 """Characters of a text kept in the body of its event: at least what the view `texts` reads, doubled
@@ -213,6 +234,25 @@ class _Rests:
                 yield self.session, logged.seq, nth, piece
 
 
+def is_searched(event: Event) -> bool:
+    """Whether the view `texts` of the database makes a text of the event, which searches find. An
+    event that is searched needs a migration with a new view."""
+    match event:
+        case PromptAdded() | PartEnded() | CallDecided() | CallEnded():
+            return True
+        case (
+            AnswerPassed() | CallChecked() | CallDoubted() | CallExtended() | CallInterrupted()
+            | CallProgressed() | CallReturned() | CallStarted() | ClientGone() | PartDelta()
+            | PartStarted() | RequestReceived() | RequestSent() | ResponseEnded()
+            | ResponseFailed() | ResponseStarted() | RetryScheduled() | RunPaused() | RunResumed()
+            | RunStopped() | SessionForked() | SessionStarted() | SettingsChanged() | TaskEnded()
+            | TaskStarted() | TurnDropped() | Warned()
+        ):  # fmt: skip
+            return False
+        case _:
+            assert_never(event)
+
+
 def _has_rest(event: Event) -> bool:
     return len(long_text(event)) > LARGE and not is_sliced(event)
 
@@ -271,7 +311,7 @@ def statements(batch: WriteBatch, base: int, memory: SliceMemory | None = None) 
     if tools:
         names = [(batch.session, tool) for tool in sorted(tools)]
         statements.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", names))
-    if batch.copied is not None or any(isinstance(o.event, _SEARCHED) for o in others):
+    if batch.copied is not None or any(is_searched(o.event) for o in others):
         # Later batches have their own statement, whichever is committed first.
         last = first + len(batch.events) - 1
         statements.append(Statement(_INDEX, [(base + 1, last)]))
