@@ -18,7 +18,7 @@ import yaml
 from bench import word_counts
 from playground.cli import COMMANDS, parser
 from playground.core import providers
-from playground.core.providers import Provider
+from playground.core.providers import PROVIDER_NAMES, Provider, provider_row
 from playground.core.tools import ANSWERED_BY
 from playground.exchange.export_formats import EXPORTS
 
@@ -86,7 +86,8 @@ def test_providers_are_rows_where_the_recipe_says() -> None:
     text = (ROOT / "docs" / "recipes.md").read_text("utf-8")
     recipe = text.partition("## Add a provider\n")[2].partition("\n## ")[0]
     assert "`app/playground/core/providers.py`" in recipe
-    assert all(isinstance(row, Provider) for row in (*providers.OWN_PROTOCOLS, *providers.REMOTE))
+    assert "`provider_row`" in recipe
+    assert all(isinstance(row, Provider) for row in map(provider_row, PROVIDER_NAMES))
 
 
 def how_to(name: str) -> str:

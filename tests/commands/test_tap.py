@@ -29,7 +29,7 @@ from starlette.routing import Route
 from playground.commands import tap as command
 from playground.commands.serve import IdleWatch
 from playground.commands.tap import find_or_start
-from playground.core.providers import OWN_PROTOCOLS, SIMULATORS
+from playground.core.providers import SIMULATORS, VENDORS
 from playground.core.serialization import to_data
 from playground.store.database import OwnerLock, owner_of
 from playground.tap.agents import AGENTS
@@ -40,7 +40,7 @@ from tests.waiting import wait_until
 
 SECRET = "s3cret-of-this-tap"
 TOKEN = "token-of-the-page"
-PROFILES = {row.profile.name: row.profile for row in (*SIMULATORS, *OWN_PROTOCOLS)}
+PROFILES = {row.profile.name: row.profile for row in (*SIMULATORS, *VENDORS)}
 HIDDEN = ("CLAUDE", "ANTHROPIC", "GEMINI", "OPENAI", "OPENCODE")
 
 FAKE = """#!{python} -IS

@@ -68,7 +68,7 @@ class Fake:
 async def trying(folder: Path) -> AsyncIterator[tuple[ToolTries, Fake]]:
     fake, numbers = Fake(), count(1)
     tool_tries = ToolTries(
-        Executors({"mock": fake, "python": fake}, [fake]),
+        Executors({"mock": fake, "python": fake}),
         folder,
         lambda: 1000,
         lambda: f"id{next(numbers):06}",

@@ -65,7 +65,7 @@ class World:
             folder=Path("/"),
             idempotency_key="k",
         )
-        executors = Executors({"mcp": self.mcp}, [self.mcp])
+        executors = Executors({"mcp": self.mcp})
         with anyio.fail_after(40):
             return await executors.run(replace(call, **more), self.report)
 

@@ -24,15 +24,16 @@ TOOLS = [
 ]
 
 PROVIDER = """
-    compatible_provider(
-        name="acme",
-        title="Acme",
-        about="A made-up provider.",
-        url="{url}",
-        key_name="ACME_API_KEY",
-        key_place="https://acme.example/keys",
-        model="acme-1",
-    ),
+        case "acme":
+            return compatible_provider(
+                name,
+                title="Acme",
+                about="A made-up provider.",
+                url="{url}",
+                key_name="ACME_API_KEY",
+                key_place="https://acme.example/keys",
+                model="acme-1",
+            )
 """
 
 LIMIT = """
@@ -76,6 +77,12 @@ class Echo:
         return CallCheck()
 '''
 
+MORE_PLACES = {
+    "schema/validate.py": '    "workspace": None,\n    "echo": None,\n',
+    "web/imports_view.py": 'case "mock" | "person" | "mcp" | "workspace" | "echo"',
+    "render/card.py": '        case "mock" | "echo":\n            return tool.answered_by\n',
+}
+
 EDITOR = """
 import asyncio
 from pathlib import Path
@@ -96,6 +103,15 @@ asyncio.run(main())
 """
 
 
+def add_provider(program: ProgramCopy, url: str) -> None:
+    path, start = "core/providers.py", "ProviderName = Literal[\n"
+    program.replace(path, start, f'{start}    "acme",\n')
+    start = "def provider_row(name: ProviderName) -> Provider:\n"
+    text = (program.root / "app/playground" / path).read_text("utf-8")
+    begin = text[text.index(start) :].partition("    match name:\n")
+    program.replace(path, "".join(begin[:2]), "".join(begin[:2]) + PROVIDER.format(url=url)[1:])
+
+
 def write_tools(folder: Path, *tools: Mapping[str, object]) -> str:
     (folder / "tools.json").write_text(json.dumps(tools or TOOLS))
     return "./tools.json"
@@ -103,9 +119,7 @@ def write_tools(folder: Path, *tools: Mapping[str, object]) -> str:
 
 def test_a_provider_is_one_row(program: ProgramCopy) -> None:
     with run_simulator_process(program.root, "--pace", "0") as simulator:  # the unchanged program
-        row = PROVIDER.format(url=f"{simulator.url}/openai/v1")
-        start = "REMOTE: tuple[Provider, ...] = ("
-        program.replace("core/providers.py", f"{start}\n", start + row)
+        add_provider(program, f"{simulator.url}/openai/v1")
         done = program.run("run", "Hello", "--profile", "acme", "--json", ACME_API_KEY="any")
     assert program.touched == {"core/providers.py"}
     assert done.returncode == 0, done.stderr
@@ -116,9 +130,7 @@ def test_a_provider_is_one_row(program: ProgramCopy) -> None:
 
 
 def test_a_providers_limit_is_one_row(program: ProgramCopy) -> None:
-    start = "REMOTE: tuple[Provider, ...] = ("
-    row = PROVIDER.format(url="https://api.acme.example/v1")
-    program.replace("core/providers.py", f"{start}\n", start + row)
+    add_provider(program, "https://api.acme.example/v1")
     start = "_TABLES: tuple[LimitTable, ...] = ("
     program.replace("protocols/vendor_limits.py", f"{start}\n", start + LIMIT)
     done = program.run("lint", write_tools(program.root), "--for", "acme")
@@ -169,20 +181,28 @@ def test_an_executor_is_a_module_and_its_rows(program: ProgramCopy) -> None:
     program.add("executors/echo.py", EXECUTOR)
     tools = "core/tools.py"
     program.replace(tools, '"person", "workspace"]\n', '"person", "workspace", "echo"]\n')
-    start = "TOOL_KINDS: Mapping[AnsweredBy, ToolKind] = {\n"
+    start = "TOOL_KINDS: ByKind[ToolKind] = {\n"
     row = '    "echo": ToolKind("Echo", "Nothing leaves.", "The echo is silent.", runs=False),\n'
     program.replace(tools, start, start + row)
+    program.replace(tools, "    workspace: T\n", "    workspace: T\n    echo: T\n")
     table = "executors/run_with_limits.py"
     first = "from playground.executors.executor import"
     program.replace(table, first, f"from playground.executors.echo import Echo\n{first}")
     program.replace(
         table, '        "mock": Mock(),\n', '        "mock": Mock(),\n        "echo": Echo(),\n'
     )
+    for path, last in (
+        ("schema/validate.py", '    "workspace": None,\n'),
+        ("web/imports_view.py", 'case "mock" | "person" | "mcp" | "workspace"'),
+        ("render/card.py", '        case "mock":\n            return "mock"\n'),
+    ):
+        program.replace(path, last, MORE_PLACES[path])
     add_to_schema(program, "echo")
     assert program.touched == {
         "executors/echo.py",
         tools,
         table,
+        *MORE_PLACES,
         "schema/published/tools.schema.json",
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from playground.core.errors import BadTool
+from playground.core.tools import AnsweredBy
 from playground.schema.validate import MOST_CODE, MOST_URL, check_config
 
 URL = "https://api.example.com/{id}"
@@ -141,12 +142,12 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "config"), GOOD)
-def test_good(kind: str, config: dict[str, Any]) -> None:
+def test_good(kind: AnsweredBy, config: dict[str, Any]) -> None:
     check_config(kind, config)
 
 
 @pytest.mark.parametrize(("kind", "config", "where"), BAD)
-def test_bad(kind: str, config: dict[str, Any], where: str) -> None:
+def test_bad(kind: AnsweredBy, config: dict[str, Any], where: str) -> None:
     with pytest.raises(BadTool) as caught:
         check_config(kind, config)
     assert caught.value.pointer == where

@@ -318,6 +318,6 @@ def test_rows_by_hand_lead_to_their_door() -> None:
 
 
 def test_rows_name_profiles_that_are_there() -> None:
-    profiles = {row.profile.name: row.profile for row in providers.OWN_PROTOCOLS}
+    profiles = {row.profile.name: row.profile for row in providers.VENDORS}
     for agent in AGENTS.values():
         assert profiles[agent.upstream].protocol == agent.protocols[0]

@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypedDict, TypeVar, get_args
 
 AnsweredBy = Literal["mock", "python", "http", "mcp", "person", "workspace"]
 ANSWERED_BY: tuple[AnsweredBy, ...] = get_args(AnsweredBy)
 
 T = TypeVar("T")
+
+
+class ByKind(TypedDict, Generic[T]):
+    """A table with a row for each member of AnsweredBy. The type checker names a table that lacks
+    one."""
+
+    mock: T
+    python: T
+    http: T
+    person: T
+    mcp: T
+    workspace: T
+
 
 TOOLS_IN_USE = 64
 """Entries of an `lru_cache` whose key is an `IdentityKey[Tool]`."""
@@ -32,7 +45,7 @@ class ToolKind:
     chosen: bool = True
 
 
-TOOL_KINDS: Mapping[AnsweredBy, ToolKind] = {
+TOOL_KINDS: ByKind[ToolKind] = {
     "mock": ToolKind(
         "Mock",
         "Nothing runs: a simulated result.",
@@ -64,7 +77,7 @@ TOOL_KINDS: Mapping[AnsweredBy, ToolKind] = {
         chosen=False,
     ),
 }
-"""A row for each member of AnsweredBy, in the order of the editor."""
+"""In the order of the editor."""
 
 SHIPPED = "shipped:"
 """Prefix of the path of a Python file of this program. It does not depend on the install location,

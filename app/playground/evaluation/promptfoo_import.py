@@ -19,6 +19,7 @@ from itertools import islice, product
 from typing import Any
 
 from playground.core.errors import BadInput
+from playground.core.providers import ProviderName
 from playground.core.tools import Tool
 from playground.evaluation.spec import (
     PLACE,
@@ -37,7 +38,7 @@ from playground.exchange.tool_import import import_tools
 FILE = "file://"
 MOST_CASES = 20_000
 
-PROVIDERS: Mapping[str, str] = {
+PROVIDERS: Mapping[str, ProviderName] = {
     "openai": "openai",
     "openai:chat": "openai",
     "openai:responses": "openai-responses",
@@ -50,7 +51,12 @@ PROVIDERS: Mapping[str, str] = {
     "azure": "azure",
     "azure:chat": "azure",
     "togetherai": "together",
-    **{name: name for name in ("openrouter", "groq", "mistral", "deepseek", "xai", "cerebras")},
+    "openrouter": "openrouter",
+    "groq": "groq",
+    "mistral": "mistral",
+    "deepseek": "deepseek",
+    "xai": "xai",
+    "cerebras": "cerebras",
 }
 """Our profile by the provider prefix of a promptfoo id."""
 

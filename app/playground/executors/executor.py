@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from playground.core.arguments import ABSENT, value_at_steps
 from playground.core.events import Problem
@@ -140,6 +140,7 @@ class Executor(Protocol):
     async def check_before_run(self, session: str, tool: Tool, arguments: str) -> CallCheck: ...
 
 
+@runtime_checkable
 class StatefulExecutor(Protocol):
     """An executor with state between calls: connections, tasks, caches."""
 

@@ -7,7 +7,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from playground.core.servers import Acceptance, Server
-from playground.core.tools import TOOL_KINDS, AnsweredBy, Tool, ToolResult, text_result
+from playground.core.tools import (
+    ANSWERED_BY,
+    TOOL_KINDS,
+    AnsweredBy,
+    ByKind,
+    Tool,
+    ToolResult,
+    text_result,
+)
 from playground.executors.executor import (
     CallCheck,
     Executor,
@@ -27,14 +35,12 @@ AT_ONCE = 8
 
 
 class Executors:
-    """`by_kind` has one for each `answered_by` except `person`, for which nothing is run; `lasting`
-    are those with state between calls."""
+    """`by_kind` has no executor for a kind of which nothing is run here."""
 
-    def __init__(
-        self, by_kind: Mapping[AnsweredBy, Executor], lasting: Sequence[StatefulExecutor] = ()
-    ) -> None:
+    def __init__(self, by_kind: Mapping[AnsweredBy, Executor]) -> None:
         self.by_kind = by_kind
-        self._lasting = lasting
+        different = dict.fromkeys(by_kind.values())
+        self._lasting = [each for each in different if isinstance(each, StatefulExecutor)]
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def check_before_run(self, session: str, tool: Tool | None, arguments: str) -> CallCheck:
@@ -109,18 +115,16 @@ def executors(
 ) -> Executors:
     """All executors. `keys` are those that HTTP tools may name; `mcp` has the user's servers,
     without it no MCP tool works; workspace tools run only with a `workspace`."""
-    mcp = mcp or Mcp(_no_servers)
-    http = Http(keys or Keys())
-    python = Python()
-    by_kind: dict[AnsweredBy, Executor] = {
+    table: ByKind[Executor | None] = {
         "mock": Mock(),
-        "python": python,
-        "http": http,
-        "mcp": mcp,
+        "python": Python(),
+        "http": Http(keys or Keys()),
+        "person": None,  # the user answers
+        "mcp": mcp or Mcp(_no_servers),
+        "workspace": workspace,
     }
-    if workspace is None:
-        return Executors(by_kind, [python, mcp])
-    return Executors({**by_kind, "workspace": workspace}, [python, mcp, workspace])
+    rows = ((kind, table[kind]) for kind in ANSWERED_BY)
+    return Executors({kind: executor for kind, executor in rows if executor is not None})
 
 
 async def _no_servers() -> Sequence[tuple[Server, Acceptance]]:

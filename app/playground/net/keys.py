@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from playground.core.errors import BadInput
-from playground.core.providers import KEY_NAME, OWN_PROTOCOLS, PROVIDERS
+from playground.core.providers import KEY_NAME, PROVIDERS, VENDORS
 from playground.core.settings import Profile
 from playground.secrets.redaction import Redactor
 
@@ -111,7 +111,7 @@ def is_vendors_own(profile: Profile) -> bool:
         place = origin(profile.base_url)
     except BadInput:
         return False
-    vendors = (row.profile for row in OWN_PROTOCOLS if row.profile.base_url)
+    vendors = (row.profile for row in VENDORS if row.profile.base_url)
     return any(
         (vendor.protocol, origin(vendor.base_url)) == (profile.protocol, place)
         for vendor in vendors

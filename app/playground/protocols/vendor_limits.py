@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from playground.core.errors import BadInput
-from playground.core.providers import SHIPPED
+from playground.core.providers import SHIPPED, ProviderName
 from playground.core.settings import PROTOCOLS
 from playground.protocols.registry import LIMITS
 from playground.protocols.server import Citation
@@ -55,7 +55,7 @@ def _has_class(node: Node) -> Match:
 
 
 def _profile_table(
-    profile: str,
+    profile: ProviderName,
     *,
     of_tool: tuple[Limit[SentTool], ...] = (),
     of_schema: tuple[Limit[Node], ...] = (),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 from playground.core.decide import doubled_ids, may_run
 from playground.core.doubts import find_doubt
@@ -236,8 +236,10 @@ def source(tool: Tool) -> str:
             return "the user"
         case "workspace":
             return f"workspace · {config.get('tool', tool.name)} in the session's scratch folder"
-        case other:
-            return other
+        case "mock":
+            return "mock"
+        case _:
+            assert_never(tool.answered_by)
 
 
 def _is_agent_run(view: View, call: Call) -> bool:

@@ -15,7 +15,15 @@ from typing import Any, NoReturn
 from playground.core.errors import BadTool
 from playground.core.events import Problem
 from playground.core.providers import KEY_NAME
-from playground.core.tools import FREEFORM, NAME, NO_PARAMETERS, IdentityKey, Tool
+from playground.core.tools import (
+    FREEFORM,
+    NAME,
+    NO_PARAMETERS,
+    AnsweredBy,
+    ByKind,
+    IdentityKey,
+    Tool,
+)
 from playground.schema import schema_checks
 from playground.schema.describe import cut
 from playground.schema.documents import find_fault
@@ -190,22 +198,24 @@ def _refuse_secret(name: str, where: str) -> NoReturn:
     )
 
 
-_CONFIGS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
+_CONFIGS: ByKind[Callable[[Mapping[str, Any]], None] | None] = {
     "mock": _check_mock,
     "python": _check_python,
     "http": _check_http,
     "person": _check_output_schema,
+    "mcp": None,
+    "workspace": None,
 }
-"""What the published schema of a config cannot say; nothing of the other kinds."""
+"""What the published schema of a config cannot say."""
 
 
-def check_config(kind: str, config: Any) -> None:
+def check_config(kind: AnsweredBy, config: Any) -> None:
     """Checks the `config` of a tool that is answered by `kind`; BadTool with the place."""
     fault = find_fault(f"{kind}_config", config, naming=lambda place: pointer(("config", *place)))
     if fault:
         refuse(fault.message, "/config" + fault.pointer)
-    if kind in _CONFIGS:
-        _CONFIGS[kind](config)
+    if (check := _CONFIGS[kind]) is not None:
+        check(config)
 
 
 # Values against schemas, tools, and calls.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from jinja2 import Environment
 
@@ -143,8 +143,10 @@ def _tool_runs(tool: Tool) -> list[tuple[str, str]]:
                 *(("header", f"{name}: {value}") for name, value in _pairs(config.get("headers"))),
                 *([("body", _text(config["body"]))] if "body" in config else []),
             ]
-        case _:
+        case "mock" | "person" | "mcp" | "workspace":
             return [(name, _text(value)) for name, value in config.items()]
+        case _:
+            assert_never(tool.answered_by)
 
 
 def _server_runs(server: Server) -> list[tuple[str, str]]:
