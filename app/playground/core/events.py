@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from playground.core.settings import Settings
 from playground.core.tools import Content, ToolChoice, ToolResult
@@ -476,6 +476,34 @@ Event = (
 
 WireEvent = PartStarted | PartDelta | PartEnded | ResponseEnded | ResponseFailed | Warned
 """The events that a codec may yield."""
+
+Durability = Literal[
+    "soon",  # shown at once, and saved a moment later, before the next event of another kind
+    "saved",  # committed before anybody sees it or acts on it
+    "synced",  # the same, and synced to the disk: what follows cannot be undone
+    "owed",  # takes effect even if it cannot be saved; then it is saved before any other event
+]
+
+
+def durability(event: Event) -> Durability:
+    """How durable an event is when it is appended."""
+    match event:
+        case PartDelta():
+            return "soon"
+        case RunStopped():
+            return "owed"
+        case CallDecided() | CallReturned() | CallStarted() | CallEnded() | CallInterrupted():
+            return "synced"
+        case (
+            AnswerPassed() | CallChecked() | CallDoubted() | CallExtended() | CallProgressed()
+            | ClientGone() | PartEnded() | PartStarted() | PromptAdded() | RequestReceived()
+            | RequestSent() | ResponseEnded() | ResponseFailed() | ResponseStarted()
+            | RetryScheduled() | RunPaused() | RunResumed() | SessionForked() | SessionStarted()
+            | SettingsChanged() | TaskEnded() | TaskStarted() | TurnDropped() | Warned()
+        ):  # fmt: skip
+            return "saved"
+        case _:
+            assert_never(event)
 
 
 @dataclass(frozen=True, slots=True)

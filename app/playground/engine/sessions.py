@@ -32,11 +32,6 @@ from playground.core.errors import (
     StoreUnwritable,
 )
 from playground.core.events import (
-    CallDecided,
-    CallEnded,
-    CallInterrupted,
-    CallReturned,
-    CallStarted,
     Event,
     Logged,
     PartDelta,
@@ -46,6 +41,7 @@ from playground.core.events import (
     SessionStarted,
     Source,
     Tapped,
+    durability,
 )
 from playground.core.reducer import ForkPrefix, apply, fold
 from playground.core.session import Session
@@ -67,9 +63,6 @@ from playground.store.writes import (
 )
 
 T = TypeVar("T")
-
-FULL = (CallDecided, CallReturned, CallStarted, CallEnded, CallInterrupted)
-"""Decisions and effects are synced to disk before anything follows from them."""
 
 REST_S = 20.0
 """Seconds without access after which a session with a large text is unloaded; an open page accesses
@@ -269,7 +262,7 @@ class SessionStore:
         if live.id in self._deferred:
             await self.flush_deferred(live)
         now = self.clock() if at_ms is None else at_ms
-        only_deltas = all(isinstance(event, PartDelta) for event in events)
+        only_deltas = _are_deltas(events)
         if not only_deltas:
             redactor = self.redactor()
             events = [redact_event(event, redactor) for event in events]
@@ -530,9 +523,9 @@ class SessionStore:
         copied: CopiedPart | None,
     ) -> WriteBatch:
         """What to save of `live`, into which `logged` is already folded."""
-        full = any(isinstance(item.event, FULL) for item in logged)
+        full = any(durability(item.event) == "synced" for item in logged)
         summary = None
-        if not all(isinstance(item.event, PartDelta) for item in logged):
+        if not _are_deltas(item.event for item in logged):
             session, title, created_ms = live.session, live.title, live.created_ms
             summary = summary_of(session, title, created_ms, own=live.own, batch=live.batch)
         return WriteBatch(
@@ -619,6 +612,10 @@ def _fold_in(
                 live.folded = None
             raise
     return logged
+
+
+def _are_deltas(events: Iterable[Event]) -> bool:
+    return all(durability(event) == "soon" for event in events)
 
 
 def _is_idle(live: LiveSession) -> bool:
