@@ -341,9 +341,7 @@ class Saving:
     def __init__(self, saved: Callable[[], object] = lambda: None) -> None:
         self._saved = saved
 
-    async def append(self, *_: Any, **named: Any) -> None: ...
-
-    async def save_when_writable(self, *_: Any) -> None:
+    async def append(self, *_: Any, **named: Any) -> None:
         self._saved()
 
 

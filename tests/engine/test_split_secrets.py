@@ -11,7 +11,7 @@ import json
 import random
 import re
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote
@@ -74,11 +74,6 @@ class Saved:
     chunks: list[Chunk] = field(default_factory=list)
     closed: dict[int, ClosedRecording] = field(default_factory=dict)
 
-    async def save_when_writable(
-        self, _: str, save: Callable[[Any], Awaitable[None]], then: Any
-    ) -> None:
-        await save(None)
-
     async def append(
         self,
         _: Any,
@@ -88,6 +83,7 @@ class Saved:
         sources: Sequence[Source],
         chunks: Sequence[Chunk],
         closed: ClosedRecording | None,
+        then: object,
     ) -> None:
         for event, at_ms, source in zip(events, times, sources, strict=True):
             seq = self.log[-1].seq + 1

@@ -133,7 +133,6 @@ async def test_a_session_is_written_with_its_first_request(
             await append(batch)
 
         monkeypatch.setattr(engine.log, "append", note_append)
-        monkeypatch.setattr(engine.log, "append_now", lambda batch: None)
         await agent.ask("List the files.")
     first = writes[0]
     assert (first[0], first[-1]) == (SessionStarted, RequestSent)

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from urllib.parse import quote, unquote
 
 from playground.core.decide import ignored_tool_choice
@@ -474,16 +473,14 @@ class ResponseRecorder:
         elif (spans := self._spans()) != self._marked:
             # The masked spans are saved at once: after a power cut they could not be reconstructed.
             closed, self._marked = ClosedRecording(self._recording, False, spans), spans
-        save = partial(
-            self._sessions.append,
-            events=self._events,
+        await self._sessions.append(
+            self._session_id,
+            self._events,
             times=self._times,
             sources=self._sources,
             chunks=self._chunks,
             closed=closed,
-        )
-        await self._sessions.save_when_writable(
-            self._session_id, save, self._then if self.over else None
+            then=self._then if self.over else None,
         )
         self._forget_saved()
 

@@ -17,7 +17,8 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice, takewhile
 from typing import TypeVar
 
@@ -63,6 +64,8 @@ from playground.store.writes import (
 )
 
 T = TypeVar("T")
+EventsOf = Callable[["LiveSession"], Sequence[Event]]
+Then = Callable[["LiveSession"], Awaitable[object]]
 
 REST_S = 20.0
 """Seconds without access after which a session with a large text is unloaded; an open page accesses
@@ -240,8 +243,8 @@ class SessionStore:
 
     async def append(
         self,
-        live: LiveSession,
-        events: Sequence[Event],
+        where: LiveSession | str,
+        events: Sequence[Event] | EventsOf,
         *,
         at_ms: int | None = None,
         sources: Sequence[Source] | None = None,
@@ -249,18 +252,76 @@ class SessionStore:
         chunks: Sequence[Chunk] = (),
         closed: ClosedRecording | None = None,
         copied: CopiedPart | None = None,
+        then: Then | None = None,
     ) -> list[Logged]:
-        """Masks, folds and saves `events`, all or none; the caller holds `live`.
+        """Masks, folds and saves `events`, all or none, as `durability` demands of them.
 
+        `where` is a session that the caller has locked: StoreUnwritable if the database cannot be
+        written; nothing has happened. Or it is the id of a session in which the events have
+        happened already: this locks it, and tries again until they are saved; StoreUnwritable only
+        when the program ends.
+
+        `events` may be a function of the locked session. `then` is called under the same lock.
         `sources` and `times` (Unix ms) have one entry for each event. IllegalEvent if an event
         cannot follow; StoreError if they could not be saved.
         """
+        save = partial(
+            self._append,
+            events=events,
+            at_ms=at_ms,
+            sources=sources,
+            times=times,
+            chunks=chunks,
+            closed=closed,
+            copied=copied,
+        )
+        if isinstance(where, str):
+            return await self._append_when_writable(where, save, then)
+        logged = await save(where)
+        if then is not None:
+            await then(where)
+        return logged
+
+    async def _append_when_writable(
+        self,
+        session_id: str,
+        save: Callable[[LiveSession], Awaitable[list[Logged]]],
+        then: Then | None,
+    ) -> list[Logged]:
+        """Runs `save` and `then` under the session lock, which is free between two tries."""
+        saved = False
+        while True:
+            try:
+                async with self.lock_session(session_id) as live:
+                    logged = await save(live)
+                    saved = True
+                    if then is not None:
+                        await then(live)
+                    return logged
+            except StoreUnwritable:
+                self.late.add(session_id)
+                if saved or not await self.health.wait_for_retry():
+                    raise
+
+    async def _append(
+        self,
+        live: LiveSession,
+        events: Sequence[Event] | EventsOf,
+        at_ms: int | None,
+        sources: Sequence[Source] | None,
+        times: Sequence[int] | None,
+        chunks: Sequence[Chunk],
+        closed: ClosedRecording | None,
+        copied: CopiedPart | None,
+    ) -> list[Logged]:
         assert live.own, "an imported session is read-only"
         error, live.failed = live.failed or live.lost_error, None
         if error is not None:
             raise error
         if live.id in self._deferred:
             await self.flush_deferred(live)
+        if callable(events):
+            events = events(live)
         now = self.clock() if at_ms is None else at_ms
         only_deltas = _are_deltas(events)
         if not only_deltas:
@@ -269,12 +330,16 @@ class SessionStore:
         logged = _fold_in(live, events, now, sources, times)
         if not live.title:
             live.title = next((title_of(e.text) for e in events if isinstance(e, PromptAdded)), "")
-        if only_deltas and closed is None and copied is None and self._may_wait(live.id):
-            self.log.append_later(live.id, logged, chunks)
-            self._show(live, logged, chunks)
-            return logged
+        batch = WriteBatch(live.id, logged, chunks, closed=closed, copied=copied)
+        if not only_deltas:
+            session, title, created_ms = live.session, live.title, live.created_ms
+            summary = summary_of(session, title, created_ms, own=live.own, batch=live.batch)
+            full = any(durability(event) == "synced" for event in events)
+            batch = replace(batch, summary=summary, full=full)
+        elif closed is None and copied is None and self._may_wait(live.id):
+            batch = replace(batch, may_wait=True)
         # What is folded must be saved before the lock is released, even if the caller is cancelled.
-        await self._save(live, self._batch(live, logged, chunks, closed, copied))
+        await self._save(live, batch)
         return logged
 
     def append_deltas(
@@ -295,33 +360,9 @@ class SessionStore:
         if not self._may_wait(session_id) or not all(isinstance(e, PartDelta) for e in events):
             return False
         logged = _fold_in(live, events, 0, sources, times)
-        self.log.append_later(session_id, logged, chunks)
+        self.log.append(WriteBatch(session_id, logged, chunks, may_wait=True))
         self._show(live, logged, chunks)
         return True
-
-    async def save_when_writable(
-        self,
-        session_id: str,
-        save: Callable[[LiveSession], Awaitable[object]],
-        then: Callable[[LiveSession], Awaitable[object]] | None = None,
-    ) -> None:
-        """Runs `save` and `then` under the session lock, retrying `save` until the database is
-        writable. The lock is free between tries.
-
-        Raises StoreUnwritable on shutdown, or if `then` cannot be saved.
-        """
-        saved = False
-        while not saved:
-            try:
-                async with self.lock_session(session_id) as live:
-                    await save(live)
-                    saved = True
-                    if then is not None:
-                        await then(live)
-            except StoreUnwritable:
-                self.late.add(session_id)
-                if saved or not await self.health.wait_for_retry():
-                    raise
 
     def defer(self, live: LiveSession, event: Event) -> None:
         """Puts `event` into effect now; it is saved before any other event of the session."""
@@ -493,14 +534,9 @@ class SessionStore:
             give_back_free_memory()  # frees its pieces before it is written
         cancelled: asyncio.CancelledError | None = None
         try:
-            writing = self.log.append_now(batch)
-            if writing is None:
-                appending = asyncio.create_task(self.log.append(batch))
-                cancelled = await _wait_until_done(appending)
-                appending.result()
-            else:
-                cancelled = await _wait_until_done(writing)
-                writing.result()
+            writing = asyncio.ensure_future(self.log.append(batch))
+            cancelled = await _wait_until_done(writing)
+            writing.result()
         except StoreError:
             live.folded, live.failed = None, None  # raised by this append
             raise
@@ -513,30 +549,6 @@ class SessionStore:
         finally:
             if cancelled is not None:
                 raise cancelled
-
-    def _batch(
-        self,
-        live: LiveSession,
-        logged: Sequence[Logged],
-        chunks: Sequence[Chunk],
-        closed: ClosedRecording | None,
-        copied: CopiedPart | None,
-    ) -> WriteBatch:
-        """What to save of `live`, into which `logged` is already folded."""
-        full = any(durability(item.event) == "synced" for item in logged)
-        summary = None
-        if not _are_deltas(item.event for item in logged):
-            session, title, created_ms = live.session, live.title, live.created_ms
-            summary = summary_of(session, title, created_ms, own=live.own, batch=live.batch)
-        return WriteBatch(
-            live.id,
-            events=logged,
-            chunks=chunks,
-            closed=closed,
-            summary=summary,
-            full=full,
-            copied=copied,
-        )
 
     def _show(self, live: LiveSession, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
         """Shows folded events on the open pages of the session."""

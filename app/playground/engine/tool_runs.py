@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -147,9 +146,8 @@ class ProgressSaver:
             self._there.clear()
             if self._over.is_set():
                 return
-            save = partial(self._sessions.append, events=self.take_unsaved())
             try:
-                await self._sessions.save_when_writable(self._invocation.session, save)
+                await self._sessions.append(self._invocation.session, self.take_unsaved())
             except (IllegalEvent, StoreError) as error:
                 log.warning("progress of %s was not saved: %s", self._invocation.call, error)
             with suppress(TimeoutError):
@@ -341,18 +339,13 @@ class ToolRuns:
         await self._over.write(invocation.session, over)
 
     async def _write(self, session_id: str, several: Sequence[EndedCall]) -> Sequence[None]:
-        async def save(live: LiveSession) -> None:
-            events = {
-                ended_call.call_id: self._end_events(live, ended_call) for ended_call in several
-            }
-            times = [
-                ended_call.ended_ms for ended_call in several for _ in events[ended_call.call_id]
-            ]
-            await self._sessions.append(live, [*chain(*events.values())], times=times)
+        def end_events(live: LiveSession) -> Sequence[Event]:
+            return [event for ended_call in several for event in self._end_events(live, ended_call)]
 
-        await self._sessions.save_when_writable(
-            session_id, save
-        )  # a full disk must not lose a result
+        times = [
+            ended_call.ended_ms for ended_call in several for _ in range(len(ended_call.rest) + 1)
+        ]
+        await self._sessions.append(session_id, end_events, times=times)
         return [None] * len(several)
 
     def _end_events(self, live: LiveSession, over: EndedCall) -> list[Event]:
@@ -476,7 +469,7 @@ def task_writer(sessions: SessionStore) -> Tell:
 
     async def tell(session: str, event: Event) -> None:
         try:
-            await sessions.save_when_writable(session, partial(sessions.append, events=[event]))
+            await sessions.append(session, [event])
         except NotFound:
             pass  # a tool that is tried alone has no log
         except (IllegalEvent, StoreError) as error:

@@ -193,33 +193,37 @@ class Log:
         (row,) = await database.rows("SELECT coalesce(max(pos), 0) FROM events")
         return cls(database, row[0])
 
-    async def append(self, batch: WriteBatch) -> int:
-        """Writes the session's pending data and `batch` in one transaction; returns the position of
-        its first event, after copied ones."""
+    def append(self, batch: WriteBatch) -> asyncio.Future[None]:
+        """Writes `batch` after all that was appended to its session before, in one transaction with
+        the pending deltas. The future is done when it is saved.
+
+        A batch that `may_wait` is written within GROUP_S, together with those of all sessions. Its
+        future is done at once: if it cannot be written yet it is kept, and if it is lost, `on_lost`
+        is called.
+        """
+        if batch.may_wait:
+            return self._add_pending(batch)
+        if batch.copied is not None or batch.session in self._writing:
+            return asyncio.shield(asyncio.ensure_future(self._append_behind(batch)))
+        return asyncio.shield(self._submit(batch.session, batch))
+
+    def _add_pending(self, batch: WriteBatch) -> asyncio.Future[None]:
+        waiting = self._waiting.get(batch.session)
+        if waiting is None:
+            waiting = self._waiting[batch.session] = _PendingData()
+        waiting.add(batch.events, batch.chunks)
+        self._set_timer(GROUP_S)
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def _append_behind(self, batch: WriteBatch) -> None:
+        """Appends after the writes of the session that have begun, and those of the parent."""
         if batch.copied is not None:
             await self.flush(batch.copied.parent)
         if (lost := await self._wait_for_writes(batch.session)) is not None:
             raise lost  # it precedes the batch in the log
-        writing = self._submit(batch.session, batch)
-        first = self.position + 1 - len(batch.events)
-        await asyncio.shield(writing)
-        return first
-
-    def append_now(self, batch: WriteBatch) -> asyncio.Future[None] | None:
-        """`append` without waiting: a future, or None, without effect, if it must wait for an
-        earlier write."""
-        if batch.copied is not None or batch.session in self._writing:
-            return None
-        return self._submit(batch.session, batch)
-
-    def append_later(self, session: str, events: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
-        """Writes `events` (deltas) and their bytes within GROUP_S: together with those of all
-        sessions, and before anything else of `session`."""
-        waiting = self._waiting.get(session)
-        if waiting is None:
-            waiting = self._waiting[session] = _PendingData()
-        waiting.add(events, chunks)
-        self._set_timer(GROUP_S)
+        await asyncio.shield(self._submit(batch.session, batch))
 
     def unwritten_data(self, session: str) -> tuple[Sequence[Logged], Sequence[Chunk]]:
         """The pending events and bytes of `session` whose write has not begun."""

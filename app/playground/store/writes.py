@@ -205,8 +205,10 @@ class ClosedRecording:
 
 @dataclass(frozen=True)
 class WriteBatch:
-    """What is written together. `copied` is the beginning of a new fork; `ends` (of all recordings)
-    and `tags` are for a session that is written whole, from a file."""
+    """What is written together. `full`: it is synced to the disk. `may_wait`: it has only deltas
+    and their bytes, which need not be saved before they are shown. `copied` is the beginning of a
+    new fork; `ends` (of all recordings) and `tags` are for a session that is written whole, from a
+    file."""
 
     session: str
     events: Sequence[Logged] = ()
@@ -214,6 +216,7 @@ class WriteBatch:
     closed: ClosedRecording | None = None
     summary: Summary | None = None
     full: bool = False
+    may_wait: bool = False
     copied: CopiedPart | None = None
     ends: Sequence[ClosedRecording] = ()
     tags: Sequence[str] = ()
