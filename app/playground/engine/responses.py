@@ -2,8 +2,7 @@
 
 The reader takes bytes from the socket as they arrive and stamps them. The recorder takes all that
 arrived since its last commit, feeds it to the recording and the decoder, and appends the events. So
-a slow disk makes larger batches, never a slower answer. A reader that waits for the log anyway lets
-deltas be decoded and shown at once, in its own turn (`take_now`).
+a slow disk makes larger batches, never a slower answer.
 """
 
 from __future__ import annotations
@@ -110,30 +109,17 @@ _NAMED_IN_PIECES = ("openai_chat",)
 @dataclass(eq=False)
 class OpenRequest:
     """A request in progress; `stop` ends it within a moment. `unsaved`: bytes that arrived and are
-    not in the log yet. `writer` consumes the queue; `idle`: it has consumed everything and
-    waits."""
+    not in the log yet."""
 
     queue: asyncio.Queue[Received] = field(default_factory=asyncio.Queue)
     room: asyncio.Event = field(default_factory=asyncio.Event)
     reader: asyncio.Task[None] | None = None
     stopped: ResponseFailed | None = None
     unsaved: int = 0
-    writer: ResponseRecorder | None = None
-    idle: bool = False
-
-    def take_now(self, item: Received) -> bool:
-        """Decodes and shows `item` at once; deltas reach the log a moment later. False: `item` must
-        be `put`, because its writer is busy or it holds more than deltas, which must be saved
-        first. What was already decoded is not decoded twice."""
-        writer = self.writer
-        if writer is None or not self.idle or not self.queue.empty():
-            return False  # it would overtake queued items
-        return writer.take_now(item, self.stopped)
 
     def close(self) -> None:
-        """Lets go of the writer and of what was not read: up to 64 MiB, which an exception that
-        refers to this request would otherwise keep."""
-        self.writer = None
+        """Lets go of what was not read: up to 64 MiB, which an exception that refers to this
+        request would otherwise keep."""
         while not self.queue.empty():
             self.queue.get_nowait()
 
@@ -143,11 +129,7 @@ class OpenRequest:
 
     async def next_items(self) -> list[Received]:
         """The next queued items: at least one, at most TOGETHER items or TOGETHER_BYTES."""
-        self.idle = True
-        try:
-            items = [await self.queue.get()]
-        finally:
-            self.idle = False
+        items = [await self.queue.get()]
         size = len(items[0].data)
         while len(items) < TOGETHER and size < TOGETHER_BYTES and not self.queue.empty():
             items.append(self.queue.get_nowait())
@@ -265,7 +247,6 @@ class ProviderClient:
             self._sessions, session_id, prepared, self._keys.redactor(), ended
         )
         self._open.add(answering)
-        answering.writer = writing
         try:
             while not writing.over:
                 items = await answering.next_items()
@@ -365,8 +346,7 @@ class PreparedRequest:
 @dataclass
 class Received:
     """An item from the reader: bytes with their time, or the end. `saved` is set if the reader
-    waits until it is in the log (deltas get there a moment later). `read`: already decoded, only to
-    be saved; `error`: raised while it was decoded."""
+    waits until it is in the log (deltas get there a moment later)."""
 
     at_ms: int
     data: bytes = b""
@@ -375,8 +355,6 @@ class Received:
     trouble: NetworkError | None = None
     ended: bool = False
     saved: asyncio.Future[None] | None = None
-    read: bool = False
-    error: Exception | None = None
 
 
 class ResponseRecorder:
@@ -420,38 +398,10 @@ class ResponseRecorder:
         self._unshared = 0  # events since other tasks had their turn
         self.over = False
 
-    def take_now(self, item: Received, stopped: ResponseFailed | None) -> bool:
-        """Decodes `item` and saves its events, if they are only deltas and the session is not
-        locked. Otherwise False: `take` must save it, and decode it too if there is much to decode
-        or other tasks are due. Errors are raised by `take`."""
-        if self._unshared >= SHARE or self._is_much(item):
-            return False
-        item.read = True
-        try:
-            self._take_one(item, stopped)
-            if self._ended or self._spans() != self._marked:
-                return False
-            if not self._events and not self._chunks:
-                return True
-            shown = self._sessions.append_deltas(
-                self._session_id, self._events, self._times, self._sources, self._chunks
-            )
-        except Exception as error:
-            item.error = error
-            return False
-        if shown:
-            self._unshared += len(self._events)
-            self._forget_saved()
-        return shown
-
     async def take(self, items: Sequence[Received], stop: Stop) -> None:
         for item in items:
             stopped = stop()
-            if item.error is not None:
-                raise item.error
-            if item.read:
-                pass
-            elif self._is_much(item):
+            if self._is_much(item):
                 await asyncio.to_thread(self._take_one, item, stopped)
             else:
                 self._take_one(item, stopped)

@@ -342,28 +342,6 @@ class SessionStore:
         await self._save(live, batch)
         return logged
 
-    def append_deltas(
-        self,
-        session_id: str,
-        events: Sequence[Event],
-        times: Sequence[int],
-        sources: Sequence[Source],
-        chunks: Sequence[Chunk],
-    ) -> bool:
-        """`append` without waiting, for deltas only and a session that is not locked. False, and no
-        effect, if that is not possible."""
-        live = self._live.get(session_id)
-        if live is None or live.folded is None or live.lock.locked():
-            return False
-        if live.failed is not None or live.lost_error is not None or session_id in self._deferred:
-            return False
-        if not self._may_wait(session_id) or not all(isinstance(e, PartDelta) for e in events):
-            return False
-        logged = _fold_in(live, events, 0, sources, times)
-        self.log.append(WriteBatch(session_id, logged, chunks, may_wait=True))
-        self._show(live, logged, chunks)
-        return True
-
     def defer(self, live: LiveSession, event: Event) -> None:
         """Puts `event` into effect now; it is saved before any other event of the session."""
         self._deferred.setdefault(live.id, (event, self.clock()))

@@ -402,7 +402,7 @@ class AgentExchange:
         """Waits until it is in the log, unless nothing can be saved now: that must not block."""
         followed = self._followed
         assert followed is not None
-        if followed.task.done() or followed.request.take_now(item):
+        if followed.task.done():
             return
         health = self._sessions.engine.sessions.health
         item.saved = asyncio.get_running_loop().create_future()
