@@ -272,29 +272,23 @@ class Runner:
         """Ends all work of this session within a moment; keeps what arrived. If the database cannot
         be written, the stop still takes effect and is saved as soon as possible."""
         async with self._sessions.lock_session(session_id) as live:
-            try:
-                await self._stop(live)
-            except StoreUnwritable:
-                self._sessions.defer(live, RunStopped())
-                self.waits.end(session_id)
+            await self._stop(live)
+            if self._sessions.owes(session_id):
                 self._settle_later(session_id)
         await self._end_work(session_id)
 
     async def delete(self, session_id: str) -> None:
         """Stops and hides the session under one lock, so that nothing continues unseen."""
         async with self._sessions.lock_session(session_id) as live:
+            if (trouble := self._sessions.health.trouble) is not None:
+                raise trouble  # it could not be hidden
             await self._stop(live)
             await self._sessions.delete(live, deleted=True)
         self.void_waits.end(session_id)
         await self._end_work(session_id)
 
     async def _stop(self, live: LiveSession) -> None:
-        trouble = self._sessions.health.trouble
-        if trouble is None:
-            await self._sessions.flush_deferred(live)
         if live.own and live.session.stoppable:
-            if trouble is not None:
-                raise trouble  # Stop must not wait for another attempt to write
             await self._sessions.append(live, [RunStopped()])
         self.waits.end(live.id)
 
@@ -389,7 +383,8 @@ class Runner:
             live.check_open()
             if ours and live.session.tapped is not None:
                 raise Refused(_AGENTS)
-            await self._sessions.flush_deferred(live)
+            if self._sessions.owes(session_id):
+                await self._sessions.append(live, [])
             yield live
 
     async def advance(self, session_id: str) -> None:
@@ -436,12 +431,7 @@ class Runner:
     ) -> list[Command]:
         """Filters out checks in progress, and calls that are checked again before they begin: these
         continue later, under another lock."""
-        if (
-            self._closing
-            or live.deleted
-            or not live.own
-            or self._sessions.has_deferred_event(live.id)
-        ):
+        if self._closing or live.deleted or not live.own or self._sessions.owes(live.id):
             return []
         runs = [command.call_id for command in commands if isinstance(command, RunCall)]
         looks = self.checks.recheck(live, [run for run in runs if run not in fresh])
@@ -518,7 +508,7 @@ class Runner:
     async def _retry_after_end(self, live: LiveSession) -> None:
         """Same lock as the end of the answer: a run that will retry never appears as failed."""
         for command in next_commands(live.session):
-            held = self._closing is not None or self._sessions.has_deferred_event(live.id)
+            held = self._closing is not None or self._sessions.owes(live.id)
             if isinstance(command, Retry) and not held:
                 await self._retry_later(live, command)
 

@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, takewhile
@@ -169,7 +169,9 @@ class SessionStore:
         self.health = log.database.health
         self.health.watch(self.notify_list)
         log.on_lost = self._mark_lost
-        self._deferred: dict[str, tuple[Event, int]] = {}
+        self._owed: dict[str, tuple[Event, int]] = {}
+        """Session id to an event that is in effect but not saved, and its time."""
+        self._paying: set[asyncio.Task[None]] = set()
         self.late: set[str] = set()
         """Sessions of which something was saved with delay."""
 
@@ -259,7 +261,7 @@ class SessionStore:
         `where` is a session that the caller has locked: StoreUnwritable if the database cannot be
         written; nothing has happened. Or it is the id of a session in which the events have
         happened already: this locks it, and tries again until they are saved; StoreUnwritable only
-        when the program ends.
+        when the program ends. An event that may be owed is in effect in any case.
 
         `events` may be a function of the locked session. `then` is called under the same lock.
         `sources` and `times` (Unix ms) have one entry for each event. IllegalEvent if an event
@@ -276,8 +278,11 @@ class SessionStore:
             copied=copied,
         )
         if isinstance(where, str):
-            return await self._append_when_writable(where, save, then)
-        logged = await save(where)
+            return await self._append_when_writable(where, save, then, is_late=bool(events))
+        if not callable(events) and [durability(event) for event in events] == ["owed"]:
+            logged = await self._append_or_owe(where, events[0], save)
+        else:
+            logged = await save(where)
         if then is not None:
             await then(where)
         return logged
@@ -287,8 +292,11 @@ class SessionStore:
         session_id: str,
         save: Callable[[LiveSession], Awaitable[list[Logged]]],
         then: Then | None,
+        *,
+        is_late: bool,
     ) -> list[Logged]:
-        """Runs `save` and `then` under the session lock, which is free between two tries."""
+        """Runs `save` and `then` under the session lock, which is free between two tries. The
+        session counts as late after a failure, if `is_late`."""
         saved = False
         while True:
             try:
@@ -299,7 +307,8 @@ class SessionStore:
                         await then(live)
                     return logged
             except StoreUnwritable:
-                self.late.add(session_id)
+                if is_late:
+                    self.late.add(session_id)
                 if saved or not await self.health.wait_for_retry():
                     raise
 
@@ -308,20 +317,22 @@ class SessionStore:
         live: LiveSession,
         events: Sequence[Event] | EventsOf,
         at_ms: int | None,
-        sources: Sequence[Source] | None,
-        times: Sequence[int] | None,
-        chunks: Sequence[Chunk],
-        closed: ClosedRecording | None,
-        copied: CopiedPart | None,
+        sources: Sequence[Source] | None = None,
+        times: Sequence[int] | None = None,
+        chunks: Sequence[Chunk] = (),
+        closed: ClosedRecording | None = None,
+        copied: CopiedPart | None = None,
     ) -> list[Logged]:
         assert live.own, "an imported session is read-only"
         error, live.failed = live.failed or live.lost_error, None
         if error is not None:
             raise error
-        if live.id in self._deferred:
-            await self.flush_deferred(live)
+        if live.id in self._owed:
+            await self._pay(live)
         if callable(events):
             events = events(live)
+        if not (events or chunks or closed or copied):
+            return []
         now = self.clock() if at_ms is None else at_ms
         only_deltas = _are_deltas(events)
         if not only_deltas:
@@ -342,28 +353,47 @@ class SessionStore:
         await self._save(live, batch)
         return logged
 
-    def defer(self, live: LiveSession, event: Event) -> None:
-        """Puts `event` into effect now; it is saved before any other event of the session."""
-        self._deferred.setdefault(live.id, (event, self.clock()))
-        self.notify_list()
-
-    async def flush_deferred(self, live: LiveSession) -> None:
-        """Saves the owed event, because what follows depends on it. The caller holds `live`."""
-        if (owed := self._deferred.pop(live.id, None)) is not None:
+    async def _append_or_owe(
+        self,
+        live: LiveSession,
+        event: Event,
+        save: Callable[[LiveSession], Awaitable[list[Logged]]],
+    ) -> list[Logged]:
+        """Appends `event`; if the database cannot be written, `event` is in effect nevertheless,
+        and is saved before any other event of the session, as soon as possible."""
+        at_ms = self.clock()
+        if self.health.trouble is None:  # a Stop does not wait for another attempt
             try:
-                await self.append(live, [owed[0]], at_ms=owed[1])
-            except StoreError:
-                self._deferred[live.id] = owed
-                raise
+                if live.id not in self._owed:
+                    return await save(live)
+                await self._pay(live)
+                return []
+            except StoreUnwritable:
+                await self._load(live)  # the caller goes on with it
+        if live.id not in self._owed:
+            self._owed[live.id] = event, at_ms
+            paying = asyncio.create_task(self._pay_when_writable(live.id))
+            self._paying.add(paying)
+            paying.add_done_callback(self._paying.discard)
+            self.notify_list()
+        return []
 
-    @property
-    def has_deferred(self) -> bool:
-        """Whether any session has an event that is in effect but not saved."""
-        return bool(self._deferred)
+    async def _pay(self, live: LiveSession) -> None:
+        """Saves the event that the session owes: what follows depends on it."""
+        event, at_ms = owed = self._owed.pop(live.id)
+        try:
+            await self._append(live, [event], at_ms=at_ms)
+        except StoreError:
+            self._owed[live.id] = owed
+            raise
 
-    def has_deferred_event(self, session_id: str) -> bool:
-        """Whether this session has an event that is in effect but not saved."""
-        return session_id in self._deferred
+    async def _pay_when_writable(self, session_id: str) -> None:
+        with suppress(NotFound, StoreError):  # at the end of the program, it stays unsaved
+            await self.append(session_id, [])
+
+    def owes(self, session_id: str = "") -> bool:
+        """Whether this session ("": any) has an event that is in effect but not saved."""
+        return session_id in self._owed if session_id else bool(self._owed)
 
     async def wire(self, live: LiveSession) -> WireRows:
         """The rows of the wire view, built from the recordings on first use."""

@@ -165,7 +165,7 @@ class Site:
         sessions = self.engine.sessions
         trouble = sessions.health.told
         meanwhile = "Incoming data is kept in memory and saved as soon as possible."
-        if sessions.has_deferred:
+        if sessions.owes():
             meanwhile += " Stop has taken effect."
         return StoreStatus(
             "" if trouble is None else str(trouble),
