@@ -31,6 +31,7 @@ from playground.core.events import (
     ResponseStarted,
     RetryScheduled,
     RunPaused,
+    RunStopped,
     SettingsChanged,
     Source,
     TurnDropped,
@@ -42,7 +43,7 @@ from playground.core.tools import text_result
 from playground.engine import sessions as stores
 from playground.engine.memory import give_back_free_memory
 from playground.engine.runner import recover
-from playground.engine.sessions import SessionStore
+from playground.engine.sessions import LiveSession, SessionStore
 from playground.store.database import Database, Statement
 from playground.store.log import Log
 from playground.store.writes import Chunk, ClosedRecording
@@ -284,6 +285,102 @@ async def test_a_failed_save_changes_nothing(
         assert isinstance(log[1].event, PromptAdded)
         assert log[1].event.text == "kept"
         assert await since(sessions, session_id, cursor) == [log[1]]
+
+
+async def test_an_append_to_a_locked_session_is_refused_when_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await sessions.create(settings())
+        before = await sessions.log.events(session_id)
+        Broken(database, monkeypatch, 1, StoreUnwritable("The disk is full."))
+        async with sessions.lock_session(session_id) as live:
+            with pytest.raises(StoreUnwritable):
+                await sessions.append(live, [PromptAdded("refused")])
+        assert await sessions.log.events(session_id) == before
+        assert not sessions.owes()
+        assert session_id not in sessions.late
+
+
+async def test_an_append_to_an_id_is_tried_until_it_is_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two tries the session is free, and the events are made from its state then."""
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await sessions.create(settings())
+        afterwards: list[int] = []
+
+        def prompt(live: LiveSession) -> list[Event]:
+            return [PromptAdded(f"after event {live.session.seq}")]
+
+        async def then(live: LiveSession) -> None:
+            assert live.lock.locked()
+            afterwards.append(live.session.seq)
+
+        async def meanwhile() -> bool:
+            if broken.times == 0:
+                async with sessions.lock_session(session_id) as live:
+                    await sessions.append(live, [SettingsChanged(settings())])
+            return True
+
+        broken = Broken(database, monkeypatch, 2, StoreUnwritable("The disk is full."))
+        monkeypatch.setattr(sessions.health, "wait_for_retry", meanwhile)
+        (logged,) = await sessions.append(session_id, prompt, then=then)
+        assert logged.event == PromptAdded("after event 2")
+        assert (await sessions.log.events(session_id))[-1] == logged
+        assert afterwards == [3]
+        assert sessions.late == {session_id}
+
+
+async def test_at_the_end_of_the_program_an_append_to_an_id_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await sessions.create(settings())
+        Broken(database, monkeypatch, 1, StoreUnwritable("The disk is full."))
+        sessions.health.end()
+        with pytest.raises(StoreUnwritable):
+            await sessions.append(session_id, [PromptAdded("lost")])
+
+
+async def test_a_stop_that_cannot_be_saved_is_owed_and_saved_before_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await sessions.create(settings())
+
+        async def wait_for_ever() -> bool:
+            await asyncio.Event().wait()
+            return True
+
+        monkeypatch.setattr(sessions.health, "wait_for_retry", wait_for_ever)
+        Broken(database, monkeypatch, 2, StoreUnwritable("The disk is full."))
+        async with sessions.lock_session(session_id) as live:
+            for _ in range(2):
+                assert await sessions.append(live, [RunStopped()]) == []
+            assert sessions.owes(session_id)
+            assert sessions.owes()
+            assert live.session.seq == 1
+            await sessions.append(live, [PromptAdded("next")])
+        assert not sessions.owes()
+        log = await sessions.log.events(session_id)
+        assert [logged.event for logged in log[1:]] == [RunStopped(), PromptAdded("next")]
+        for paying in sessions._paying:
+            paying.cancel()
+
+
+async def test_what_is_owed_is_saved_as_soon_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub_on(tmp_path / "a.db") as (database, sessions):
+        session_id = await sessions.create(settings())
+        Broken(database, monkeypatch, 1, StoreUnwritable("The disk is full."))
+        async with sessions.lock_session(session_id) as live:
+            await sessions.append(live, [RunStopped()])
+        await wait_until(lambda: not sessions.owes(session_id))
+        log = await sessions.log.events(session_id)
+        assert [logged.event for logged in log[1:]] == [RunStopped()]
+        assert sessions.late == set()
 
 
 async def test_several_events_are_saved_all_or_none(tmp_path: Path) -> None:

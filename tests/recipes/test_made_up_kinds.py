@@ -30,6 +30,7 @@ Event = (
 EVENT_PLACES = [
     ("commands/run.py", "NoteAdded"),  # whether a run may rest after it
     ("commands/run.py", "NoteAdded"),  # what the terminal prints
+    ("core/events.py", "NoteAdded"),  # its durability
     ("core/reducer.py", "NoteAdded"),
     ("engine/redaction.py", "NoteAdded"),
     ("exchange/session_redaction.py", "NoteAdded"),  # where something was masked, in words
