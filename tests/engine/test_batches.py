@@ -43,10 +43,11 @@ class Writes:
         append = engine.sessions.append
 
         async def appended(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
-            if count := sum(isinstance(event, kind) for event in events):
+            saved = await append(live, events, **more)
+            if count := sum(isinstance(logged.event, kind) for logged in saved):
                 self.had.append(count)
                 self.bell.set()
-            return await append(live, events, **more)
+            return saved
 
         monkeypatch.setattr(engine.sessions, "append", appended)
 

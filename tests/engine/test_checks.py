@@ -132,10 +132,11 @@ def count_checks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
     append, commands = engine.sessions.append, engine.policy.commands
 
     async def appended(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
-        if count := sum(isinstance(event, CallChecked) for event in events):
+        saved = await append(live, events, **more)
+        if count := sum(isinstance(logged.event, CallChecked) for logged in saved):
             counted.saved.append(count)
             counted.bell.set()
-        return await append(live, events, **more)
+        return saved
 
     async def count_commands(session: Session, checking: int) -> list[Command]:
         counted.asked += 1
