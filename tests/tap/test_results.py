@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,14 @@ from playground.tap.exchange import AgentExchange
 from playground.tap.history import read_body
 from playground.tap.holding import has_failed, result_of
 from playground.tap.recording import AgentSessions
-from playground.tap.relay import STOPPED, AgentRequest, Exchange
+from playground.tap.relay import (
+    STOPPED,
+    AgentRequest,
+    Exchange,
+    RefusedRequest,
+    _GuardedExchange,
+)
+from playground.tap.taps import Tap
 from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine
 from tests.protocols.test_body_edits import three_results
 from tests.tap.agent import KIND, FakeAgent, end, taps_of
@@ -252,6 +260,32 @@ async def test_two_at_once_are_two_and_the_result_of_both_is_decided_once(tmp_pa
         await asyncio.wait_for(asyncio.gather(task, beside), 20)
         assert b"a.txt" not in (other.body or b"a.txt")
         assert len(await engine.log.tapped_sessions(agent.tap.id, 9)) == 2
+
+
+async def test_request_that_waits_elsewhere_when_waiting_fails_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also at a tap that stops at nothing: what it repeats waits for a decision."""
+
+    async def fail(_: str) -> Tap:
+        raise OSError("The disk cannot be read.")
+
+    async with stopping(tmp_path, "results") as (engine, agent):
+        await ask_and_answer(agent, BASH)
+        _, task, session = await returning(engine, agent, agent.result_block("Bash", "a.txt"))
+        agent.tap = replace(agent.tap, stop_at="nothing")
+        other = agent.exchange()
+        assert isinstance(other, AgentExchange)
+        guarded = _GuardedExchange(lambda _: other, other.request, str)
+        side = asyncio.create_task(guarded.begin())
+        while not other.behind:
+            await asyncio.sleep(0)
+        monkeypatch.setattr(agent.sessions.taps, "get", fail)
+        await let_pass(engine, session, "1.0", "b.txt")
+        with pytest.raises(RefusedRequest):
+            await asyncio.wait_for(side, 20)
+        await asyncio.wait({task}, timeout=20)
+        assert isinstance(task.exception(), OSError)
 
 
 async def test_what_an_agent_asks_on_the_side_has_the_edited_result(tmp_path: Path) -> None:

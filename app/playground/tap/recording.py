@@ -199,6 +199,7 @@ class AgentSessions:
                 if behind.stopped:
                     raise Refused(STOPPED)
                 exchange.behind = behind.id
+                exchange.holds = True  # whatever the tap stops at: its result waits for a decision
                 return BeginResult(waits=True)
             async with self._lock_session(asked, place) as live:
                 begun = await self._continue_request(
