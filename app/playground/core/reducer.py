@@ -271,20 +271,22 @@ def _apply_fork(session: Session, event: SessionForked, logged: Logged) -> None:
     session.forks.append((logged.seq, event))
     for task in session.open_tasks:
         task.ended_ms, task.ended_seq, task.how = logged.at_ms, logged.seq, "not part of this fork"
-    anew = {
+    reopened = {
         call.id
         for call in session.calls()
         if call.status != "done" and (event.foreign or call.id in current)
     }.union(event.reopened)
-    tasks = ((name, task) for name, task in session.tasks.items() if task.call not in anew)
+    tasks = ((name, task) for name, task in session.tasks.items() if task.call not in reopened)
     session.tasks = dict(tasks)  # a reopened call may start a task with that id again
     assert session.settings is not None
     tools = {tool.name: tool for tool in reversed(session.settings.tools)}
-    session.denied = [call for call in session.denied if call.id not in anew]
+    session.denied = [call for call in session.denied if call.id not in reopened]
     session.denied_alike, session.denied_read = {}, 0
     for turn in session.turns:
         turn.received = None  # the original requester has its answer
-        turn.calls = [_reopen_call(session, c, tools) if c.id in anew else c for c in turn.calls]
+        turn.calls = [
+            _reopen_call(session, c, tools) if c.id in reopened else c for c in turn.calls
+        ]
         turn.cached_groups, turn.repeats = None, None
     session.resumed_turn, session.resumed_ms = len(session.turns), logged.at_ms
     session.forgiven = frozenset(call.id for call in session.current_calls if call.status == "done")

@@ -220,15 +220,15 @@ async def _begin(engine: Engine, child: str, wish: _ForkRequest, fork_cut: ForkP
 @dataclass(frozen=True)
 class ForkState:
     """A session at a place, as a fork there would begin: `session` with the `settings` of the fork,
-    and the `prompt` at that place, if any. `anew`: it begins with the content of an agent's last
-    request. `notes` are sentences on the settings."""
+    and the `prompt` at that place, if any. `rewritten`: it begins with the content of an agent's
+    last request. `notes` are sentences on the settings."""
 
     session: Session
     settings: Settings
     prompt: Prompt | None
     title: str
     own: bool
-    anew: bool = False
+    rewritten: bool = False
     notes: Sequence[str] = ()
 
 
@@ -240,7 +240,7 @@ async def fork_state(engine: Engine, session_id: str, place: ForkPlace) -> ForkS
         prompt = next((prompt for prompt in prompts if prompt.number == place.prompt), None)
         foreign = is_foreign_event(live.session, fork_cut.seq, own=live.own)
         settings, notes = _default_settings(engine, live, fork_cut.session, foreign=foreign)
-        anew = place == ForkPlace() and is_rewritten(live.session)
+        rewritten = place == ForkPlace() and is_rewritten(live.session)
         session = live.session if place.call else fork_cut.session
         return ForkState(
             session,
@@ -248,7 +248,7 @@ async def fork_state(engine: Engine, session_id: str, place: ForkPlace) -> ForkS
             prompt=prompt,
             title=live.title,
             own=live.own,
-            anew=anew,
+            rewritten=rewritten,
             notes=notes,
         )
 

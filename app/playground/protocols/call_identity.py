@@ -68,7 +68,7 @@ class CallDirectory(Generic[C]):
 
     def __init__(self) -> None:
         self.calls: list[C] = []
-        self._at: dict[tuple[str, int], C] = {}  # by type and index: the last one told
+        self._at: dict[tuple[str, int], C] = {}  # by type and index: the last call with it
         self._by_id: dict[tuple[str, str], C] = {}  # by type and id of the item or of the call
         self._open: dict[str, dict[int, C]] = defaultdict(dict)
         self._latest: dict[str, C] = {}

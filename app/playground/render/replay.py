@@ -49,8 +49,8 @@ class Player:
     """Draws a Reel at any position. Has one owner: the View it returns is valid until the next
     call. `shown` selects how many calls of long turns are shown."""
 
-    def __init__(self, reel: ReplayTimeline, fixed: ReplayConstants) -> None:
-        self.reel, self.fixed = reel, fixed
+    def __init__(self, timeline: ReplayTimeline, fixed: ReplayConstants) -> None:
+        self.timeline, self.fixed = timeline, fixed
         self.shown: ShownCounts = {}
         self.position = 0
         self._session, self._wire = Session(fixed.session_id), WireRows()
@@ -58,8 +58,8 @@ class Player:
 
     def view(self, position: int) -> View:
         """The folded page at `position`."""
-        self._seek(self.reel.clamp(position))
-        return replace(self._view(), played=replay_moment(self.reel, self.position))
+        self._seek(self.timeline.clamp(position))
+        return replace(self._view(), played=replay_moment(self.timeline, self.position))
 
     def keyframe(self, env: Environment, position: int) -> dict[str, Any]:
         """`{"from": None, "to", "at", "seq", "html", "grow"}`, whatever the page shows now."""
@@ -72,13 +72,13 @@ class Player:
     ) -> Iterator[dict[str, Any]]:
         """The frames from position `start` on, at most `most` (0: to the end), as `{"from", "to",
         "at", "seq", "html", "grow"}`; arrivals closer than `every_ms` share one, and arrivals
-        without visible effect join the next. The last of the reel may be empty."""
-        self._seek(self.reel.clamp(start))
+        without visible effect join the next. The last of the timeline may be empty."""
+        self._seek(self.timeline.clamp(start))
         begun, count = self.position, 0
-        while self.position < self.reel.count and (not most or count < most):
+        while self.position < self.timeline.count and (not most or count < most):
             since, events = self._wire.version, list[Logged]()
             step = PageFrame("", [])
-            while step.empty and self.position < self.reel.count:
+            while step.empty and self.position < self.timeline.count:
                 events += self._fold_to(self._group_end(every_ms))
                 step = frame(env, self._view(), events, since, leave=_NOT_REPLAYED)
             yield self._frame_data(begun, step)
@@ -99,13 +99,13 @@ class Player:
 
     def _frame_data(self, start: int | None, step: PageFrame) -> dict[str, Any]:
         here = self.position
-        place = {"from": start, "to": here, "at": self.reel.ms(here), "seq": self._session.seq}
+        place = {"from": start, "to": here, "at": self.timeline.ms(here), "seq": self._session.seq}
         return {**place, "html": step.html, "grow": step.grow}
 
     def _group_end(self, every_ms: int) -> int:
         """The end of the group that begins here: at least one arrival."""
-        until = self.reel.at[self.position] + every_ms
-        return max(bisect_left(self.reel.at, until, self.position), self.position + 1)
+        until = self.timeline.at[self.position] + every_ms
+        return max(bisect_left(self.timeline.at, until, self.position), self.position + 1)
 
     def _seek(self, position: int) -> None:
         """Moves to `position`, from the current one or from the nearest cached fold before it."""
@@ -124,7 +124,7 @@ class Player:
     def _fold_to(self, position: int) -> list[Logged]:
         """Folds up to `position`; returns the events that were folded."""
         events = list[Logged]()
-        for what in self.reel.arrivals[self.position : position]:
+        for what in self.timeline.arrivals[self.position : position]:
             if isinstance(what, Logged):
                 apply(self._session, what)
                 self._wire.log(what)

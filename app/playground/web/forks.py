@@ -119,7 +119,7 @@ async def form(request: Request) -> Response:
         call=call,
         past=[past_row(row, session_id) for row in rows],
         files=wrote_files(preview.session),
-        anew=preview.anew,
+        rewritten=preview.rewritten,
         notes=preview.notes,
     )
     draw = fork_fragment if answer_format(request) == "htmx" else fork_page
@@ -400,7 +400,7 @@ def _form_changes(body: Body, now: Settings) -> Mapping[str, Any]:
 class ForkForm:
     """The form for a fork point, given by `name` and `value` ("" for the end). `settings` are its
     initial settings, `profiles` the selectable names; `past` are results of the call's tool.
-    `files`: files were written before the fork point. `anew`: it starts from the content of an
+    `files`: files were written before the fork point. `rewritten`: it starts from the content of an
     agent's last request; `notes` are sentences on that content."""
 
     session: str
@@ -414,7 +414,7 @@ class ForkForm:
     call: Call | None = None
     past: Sequence[PastResultRow] = ()
     files: bool = False
-    anew: bool = False
+    rewritten: bool = False
     notes: Sequence[str] = ()
 
     @property

@@ -62,22 +62,24 @@ class ReplayCache:
         session_id: str,
         draw: Callable[[Player], T],
         *,
-        anew: bool = False,
+        latest: bool = False,
     ) -> T:
         """The result of `draw` on the session's player, in a thread; NotFound if there is none.
 
-        A running replay continues with the session as it was laid out; with `anew` it includes
+        A running replay continues with the session as it was laid out; with `latest` it includes
         later events.
         """
-        prepared = await self._load(sessions, session_id, anew)
+        prepared = await self._load(sessions, session_id, latest)
         async with prepared.lock:
             return await asyncio.to_thread(draw, prepared.player)
 
-    async def _load(self, sessions: SessionStore, session_id: str, anew: bool) -> _CachedReplay:
+    async def _load(self, sessions: SessionStore, session_id: str, latest: bool) -> _CachedReplay:
         async with sessions.lock_session(session_id) as live:
             seq, title = live.session.seq, live.title
             prepared = self._laid.get(session_id)
-            stale = prepared is not None and anew and (prepared.seq, prepared.title) != (seq, title)
+            stale = (
+                prepared is not None and latest and (prepared.seq, prepared.title) != (seq, title)
+            )
             if prepared is None or stale:
                 log = await sessions.log.events(session_id)
                 pieces: dict[int, list[tuple[int, bytes]]] = {}
@@ -135,7 +137,7 @@ class Site:
 
     `changing` is held from reading settings until they are saved, so that concurrent changes are
     not lost. `deleted` are tools that can be restored: their versions, and whether they were on.
-    `reels` are the sessions that are being replayed. `values` are those server values on import
+    `replays` are the sessions that are being replayed. `values` are those server values on import
     pages that may be keys, by a token of the page: they are in no page, log or database. `uploads`
     exist while a user chooses tools, by a token of their own. `listed` are the newest rows of the
     list of sessions, and the list version they show. `taps` are the entry points for agents,
@@ -147,7 +149,7 @@ class Site:
     closing: bool = field(default=False)
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     deleted: dict[str, tuple[list[Version], bool]] = field(default_factory=dict)
-    reels: ReplayCache = field(default_factory=ReplayCache)
+    replays: ReplayCache = field(default_factory=ReplayCache)
     values: dict[str, tuple[KeyReplacement, ...]] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
     listed: tuple[int, list[SessionRow]] = (-1, [])

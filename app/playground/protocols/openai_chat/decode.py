@@ -447,7 +447,7 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 
 class _OpenCall(KnownCall):
-    __slots__ = ("early", "extra", "kind", "length", "part", "told")
+    __slots__ = ("early", "extra", "has_arguments", "kind", "length", "part")
 
     def __init__(self, clue: Clue) -> None:
         super().__init__(clue)
@@ -456,7 +456,7 @@ class _OpenCall(KnownCall):
         self.extra: dict[str, Any] = {}
         self.part: OpenPart | None = None
         self.early: list[tuple[tuple[int, int], tuple[str | int, ...]]] = []  # earlier positions
-        self.told = False  # whether arguments were sent, even ""
+        self.has_arguments = False  # whether arguments were sent, even ""
         self.length = 0  # characters of its arguments
 
 
@@ -584,7 +584,7 @@ class CallAssembler:
                 part.meta["type"] = call.kind
             if call.extra:
                 part.meta["extra"] = call.extra
-            if not call.told:
+            if not call.has_arguments:
                 part.meta["absent"] = True
 
     def _fragment(self, fragment: Mapping[str, Any], where: Where) -> None:
@@ -643,7 +643,7 @@ class CallAssembler:
             self._name(call, name)
         arguments = body.get(member_name)
         if arguments is not None:
-            call.told = True
+            call.has_arguments = True
         text = arguments if isinstance(arguments, str) else ""
         if call.part is None and (call.name or call.call_id or arguments):
             call.part = self._answer.start("call", call.name, call.call_id)

@@ -501,10 +501,10 @@ async def whole_replay(request: Request) -> Response:
     now_ms = site.engine.sessions.clock()
 
     def render(player: Player) -> dict[str, object]:
-        return replay(player.reel, site.env, replace(player.fixed, now_ms=now_ms))
+        return replay(player.timeline, site.env, replace(player.fixed, now_ms=now_ms))
 
     id = request.path_params["id"]
-    return as_json(await site.reels.render(site.engine.sessions, id, render, anew=True))
+    return as_json(await site.replays.render(site.engine.sessions, id, render, latest=True))
 
 
 async def replay_index(request: Request) -> Response:
@@ -512,11 +512,11 @@ async def replay_index(request: Request) -> Response:
 
     ---
     responses:
-      200: {description: The reel.}
+      200: {description: The length and the places.}
     """
     site, id = site_of(request), request.path_params["id"]
-    drawn = site.reels.render(
-        site.engine.sessions, id, lambda player: index(player.reel), anew=True
+    drawn = site.replays.render(
+        site.engine.sessions, id, lambda player: index(player.timeline), latest=True
     )
     return as_json(await drawn)
 
@@ -539,7 +539,7 @@ async def replay_frames(request: Request) -> Response:
         return list(player.frames(site.env, start, every, most))
 
     id = request.path_params["id"]
-    return as_json({"frames": await site.reels.render(site.engine.sessions, id, render)})
+    return as_json({"frames": await site.replays.render(site.engine.sessions, id, render)})
 
 
 async def moment(request: Request) -> Response:
@@ -556,7 +556,9 @@ async def moment(request: Request) -> Response:
         player.shown = shown_from(asked.get("shown", ""))
         return player.keyframe(site.env, _position(player, asked))
 
-    return as_json(await site.reels.render(site.engine.sessions, request.path_params["id"], render))
+    return as_json(
+        await site.replays.render(site.engine.sessions, request.path_params["id"], render)
+    )
 
 
 async def play(request: Request) -> Response:
@@ -586,7 +588,7 @@ async def page_at(
         view = replace(view, own=own, rows=rows, upto=upto)
         return session_page(site.env, view, replace(around, tab="wire"))
 
-    return HTMLResponse(await _render_at(site, session_id, seq, shown, page, anew=True))
+    return HTMLResponse(await _render_at(site, session_id, seq, shown, page, latest=True))
 
 
 async def cards_at(site: Site, session_id: str, seq: int, shown: ShownCounts, number: int) -> str:
@@ -614,21 +616,21 @@ async def _render_at(
     shown: ShownCounts,
     draw: Callable[[View], str],
     *,
-    anew: bool = False,
+    latest: bool = False,
 ) -> str:
     def render(player: Player) -> str:
         player.shown = shown
-        return draw(player.view(player.reel.position_of_seq(seq)))
+        return draw(player.view(player.timeline.position_of_seq(seq)))
 
-    return await site.reels.render(site.engine.sessions, session_id, render, anew=anew)
+    return await site.replays.render(site.engine.sessions, session_id, render, latest=latest)
 
 
 def _position(player: Player, asked: Mapping[str, str]) -> int:
     if asked.get("seq"):
-        return player.reel.position_of_seq(_whole_number(asked, "seq", 0))
+        return player.timeline.position_of_seq(_whole_number(asked, "seq", 0))
     if asked.get("ms"):
-        return player.reel.position_of_ms(_whole_number(asked, "ms", 0))
-    return player.reel.clamp(_whole_number(asked, "position", player.reel.count))
+        return player.timeline.position_of_ms(_whole_number(asked, "ms", 0))
+    return player.timeline.clamp(_whole_number(asked, "position", player.timeline.count))
 
 
 def _whole_number(asked: Mapping[str, str], name: str, default: int) -> int:

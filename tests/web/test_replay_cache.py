@@ -15,27 +15,27 @@ pytestmark = pytest.mark.anyio
 async def test_the_last_few_are_kept_and_a_change_is_seen_when_it_is_asked_for(
     start_engine: StartEngine,
 ) -> None:
-    reels, players = ReplayCache(), list[Player]()
+    replays, players = ReplayCache(), list[Player]()
 
     def count(player: Player) -> int:
         players.append(player)
-        return player.reel.count
+        return player.timeline.count
 
     engine = await start_engine()
     ids = [await create_session(engine) for _ in range(KEPT + 1)]
-    assert await reels.render(engine.sessions, ids[0], count) == 1
-    assert await reels.render(engine.sessions, ids[0], count, anew=True) == 1
+    assert await replays.render(engine.sessions, ids[0], count) == 1
+    assert await replays.render(engine.sessions, ids[0], count, latest=True) == 1
     assert players[0] is players[1]
     async with engine.sessions.lock_session(ids[0]) as live:
         await engine.sessions.rename(live, "Another name")
-    await reels.render(engine.sessions, ids[0], count)
+    await replays.render(engine.sessions, ids[0], count)
     assert players[2] is players[0]
-    await reels.render(engine.sessions, ids[0], count, anew=True)
+    await replays.render(engine.sessions, ids[0], count, latest=True)
     assert players[3] is not players[0]
     assert players[3].fixed.title == "Another name"
     for other in ids[1:]:
-        await reels.render(engine.sessions, other, count)
-    await reels.render(engine.sessions, ids[0], count)
+        await replays.render(engine.sessions, other, count)
+    await replays.render(engine.sessions, ids[0], count)
     assert players[-1] is not players[3]
     with pytest.raises(NotFound):
-        await reels.render(engine.sessions, "nobody", count)
+        await replays.render(engine.sessions, "nobody", count)
