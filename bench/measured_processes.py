@@ -71,7 +71,11 @@ def _tree(pid: int) -> Iterator[int]:
     """A process and all below it."""
     yield pid
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
+        try:
+            children = task.read_text().split()
+        except FileNotFoundError:  # the thread has ended
+            continue
+        for child in children:
             yield from _tree(int(child))
 
 

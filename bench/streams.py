@@ -11,7 +11,7 @@ all must arrive, or, with nobody looking, be in the session.
 Printed for each level: seconds of CPU for 10,000 deltas, p50 and p99 of the milliseconds from the
 provider to the reader, and memory for each stream; ours also as a multiple of the floor's. Without
 `--quick` all levels, and the most streams with a p99 below 250 ms. `--app DIR` measures a second
-one, whose package `app` is in DIR. Exit 1 where a delta did not arrive.
+checkout, DIR. Exit 1 where a delta did not arrive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -105,11 +105,15 @@ class Reader(asyncio.Protocol):
         *messages, self._body = self._body.split(b"\n\n")
         for message in messages:
             self.messages += 1
+            self.message_received(message)
             for stamp_match in STAMP.findall(message):
                 stamp = int(stamp_match, 16)
                 if 0 < (stamp - self._last) % WRAP < WRAP // 2:
                     self._last = stamp
                     self.late_ms.append((now - stamp) % WRAP / 100)
+
+    def message_received(self, message: bytes) -> None:
+        """For readers that look at more than the deltas."""
 
     def _chunk(self) -> bool:
         """Move the first chunk, where it is whole, to the body."""
@@ -124,10 +128,17 @@ class Reader(asyncio.Protocol):
         self.failed = self.failed or "The stream was cut."
 
 
+R = TypeVar("R", bound=Reader)
+
 _CONNECT = re.compile(r'hx-sse:connect="(/stream\?session=[^"]*)"')
 
 
-async def open_stream(server: ServerProcess, page: httpx.AsyncClient, session_id: str) -> Reader:
+async def open_stream(
+    server: ServerProcess,
+    page: httpx.AsyncClient,
+    session_id: str,
+    make_reader: Callable[[bytes], R],
+) -> R:
     """The stream of a session's page, as a browser opens it."""
     answer = await page.get(f"/sessions/{session_id}")
     match = _CONNECT.search(answer.text)
@@ -145,7 +156,7 @@ async def open_stream(server: ServerProcess, page: httpx.AsyncClient, session_id
         f"Referer: {server.url}/sessions/{session_id}",
         *([f"Cookie: {cookie}"] if cookie else ()),
     )
-    reader = Reader("\r\n".join((*head, "", "")).encode())
+    reader = make_reader("\r\n".join((*head, "", "")).encode())
     loop = asyncio.get_running_loop()
     await loop.create_connection(lambda: reader, where.hostname, where.port)
     return reader
@@ -256,7 +267,9 @@ async def run_level(
     async with server.client() as script, server.page() as page:
         before_kb = resident_kb(pid)
         sessions = await make_sessions(script, load, provider, streams)
-        readers = [await open_stream(server, page, each) for each in sessions] if watched else []
+        readers = (
+            [await open_stream(server, page, each, Reader) for each in sessions] if watched else []
+        )
         for each in sessions:
             answer = await script.post(f"/sessions/{each}/prompts", json={"text": "Write."})
             answer.raise_for_status()
@@ -404,9 +417,9 @@ def _line(name: str, levels: list[Level], floor: tuple[float, ...]) -> str:
 async def run(arguments: argparse.Namespace, *, first: bool) -> bool:
     """Print all figures; whether all deltas arrived. `first`: nothing else gets in between."""
     core, others = cores()
-    apps: dict[str, Path | None] = {"floor": None, "ours": ROOT}
+    apps: dict[str, Path | None] = {"floor": None, "ours": ROOT / "app"}
     if arguments.app:
-        apps["other"] = arguments.app.resolve()
+        apps["other"] = arguments.app.resolve() / "app"
     load = Load(arguments.protocol, arguments.kind, arguments.deltas, arguments.rate)
     print(
         f"{load.kind} over {load.protocol}, {load.deltas} deltas a stream at"
