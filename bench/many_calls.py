@@ -33,7 +33,7 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.measured_processes import cpu_s
-from bench.streams import open_stream
+from bench.streams import Reader, open_stream
 from playground.core.settings import PROTOCOLS
 from playground.protocols.facts import FACTS
 from tests import servers
@@ -224,7 +224,7 @@ async def run_cpu_s(
     async with server.client() as client, server.page() as browser:
         client.timeout = httpx.Timeout(600.0)
         session_id = await new_session(client, url, measured, runs=True)
-        reader = await open_stream(server, browser, session_id) if page else None
+        reader = await open_stream(server, browser, session_id, Reader) if page else None
         path = f"/sessions/{session_id}"
         began = cpu_s(server.process.pid)
         (await client.post(path + "/prompts", json={"text": "go"})).raise_for_status()
